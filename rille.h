@@ -1136,8 +1136,10 @@ int rille_save(struct rille_session *s, const char *path, int n, const char *con
 /* Checks that a save to path can begin: to a file; or, if folder is true, to a folder that exists or can be created
  * in an existing one. Changes nothing. Any thread. */
 int rille_may_save(const char *path, bool folder);
-/* Claims a folder until rille_close(), so that its set of files (a list of checkpoints) belongs to one session.
- * Fails if another session of any process has claimed it; the error names both. */
+/* Calls visit() with the name of each file in a folder, or of each object below a URL. Any thread. */
+int rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg);
+/* Creates a folder if it is missing, and claims it until rille_close(), so that its set of files (a list of
+ * checkpoints) belongs to one session. Fails if another session of any process has claimed it; the error names both. */
 int rille_claim_folder(struct rille_session *s, const char *folder);
 /* Waits for the save, and returns its error code, or 0. Call before rille_close(). */
 int rille_saving_end(struct rille_saving **saving);

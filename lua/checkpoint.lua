@@ -7,7 +7,7 @@
 -- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. The file is
 -- written under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that
 -- workers write (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which
--- are written first.
+-- are written first. dir may be a URL of an object store (runtime/file/store.h).
 --
 -- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
 -- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings

@@ -48,6 +48,7 @@ static const char help[] =
     "      --no-attach      accept no prompts of rille attach, and do not answer rille status\n"
     "      --metrics ADDRESS  serve metrics for monitors: PORT, HOST:PORT, or the path of a socket\n"
     "      --log FILE       append events to a file, one JSON object per line\n"
+    "      --store PROGRAM  helper program that stores checkpoints at URLs (s3://...)\n"
     "      --jupyter FILE   run as a Jupyter kernel; FILE is the connection file\n"
     "      --jupyter-install  install the Jupyter kernel for this user\n"
     "      --doctor [--json]  report hardware, libraries and settings\n"
@@ -57,7 +58,8 @@ static const char help[] =
     "  RILLE_DEVICES=LIST   devices, as -d\n"
     "  RILLE_SEED=N         seed of random values\n"
     "  RILLE_THREADS=N      number of device threads (default: one per core that the process may use)\n"
-    "  RILLE_METRICS=ADDRESS, RILLE_LOG=FILE  as --metrics and --log\n"
+    "  RILLE_METRICS=ADDRESS, RILLE_LOG=FILE, RILLE_STORE=PROGRAM  as --metrics, --log, --store\n"
+    "  RILLE_STORE_SECONDS=N  time without progress after which the helper program is ended (300)\n"
     "  RILLE_JOB=NAME       name of the job in the log (default: the script)\n"
     "  RILLE_TRACE=FILE     write the times of graphs\n"
     "  RILLE_COST=FILE      read the costs of communication, which --calibrate writes\n"
@@ -112,6 +114,7 @@ enum {
     OPT_COLLECTIVES,
     OPT_METRICS,
     OPT_LOG,
+    OPT_STORE,
     OPT_DOCTOR,
     OPT_JSON,
     OPT_VERSION,
@@ -129,6 +132,7 @@ static const struct option long_options[] = {
     {"jupyter-install", no_argument, NULL, OPT_JUPYTER_INSTALL},
     {"metrics", required_argument, NULL, OPT_METRICS},
     {"log", required_argument, NULL, OPT_LOG},
+    {"store", required_argument, NULL, OPT_STORE},
     {"doctor", no_argument, NULL, OPT_DOCTOR},
     {"json", no_argument, NULL, OPT_JSON},
     {"version", no_argument, NULL, OPT_VERSION},
@@ -213,6 +217,7 @@ read_option(struct program *p, int c)
     case OPT_COLLECTIVES: p->collectives = optarg; return 0;
     case OPT_METRICS: p->metrics = optarg; return 0;
     case OPT_LOG: p->log = optarg; return 0;
+    case OPT_STORE: return setenv("RILLE_STORE", optarg, 1);
     case OPT_COLOR: return set_color(p, optarg);
     case OPT_CALIBRATE: p->calibrate = true; return 0;
     case OPT_NO_INIT: p->no_init = true; return 0;

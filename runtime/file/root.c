@@ -3,6 +3,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,27 +12,38 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Returns the length of the first folder or URL in a list, bytes. The ":" of a URL's "://" separates nothing. */
+static size_t
+first_length(const char *list)
+{
+    size_t n = strcspn(list, ":");
+    return store_is_url(list) ? n + 3 + strcspn(list + n + 3, ":") : n;
+}
+
+static int
+roots_add(struct roots *out, const char *name)
+{
+    char *path = store_is_url(name) ? strdup(name) : realpath(name, NULL);
+    if (!path) return fail(E_IO, "--root %s: %s", name, strerror(errno));
+    GROW(out->path, out->n + 1, out->capacity);
+    out->path[out->n++] = path;
+    return 0;
+}
+
 int
 roots_read(const char *list, struct roots *out)
 {
+    int status = 0;
     *out = (struct roots){0};
-    while (list && *list) {
-        size_t n = strcspn(list, ":");
-        char *name = strndup(list, n), *path = realpath(name, NULL);
-        int why = errno;
-        if (path) {
-            GROW(out->path, out->n + 1, out->capacity);
-            out->path[out->n++] = path;
-        }
-        int status = path ? 0 : fail(E_IO, "--root %s: %s", name, strerror(why));
+    while (list && *list && !status) {
+        size_t n = first_length(list);
+        char *name = strndup(list, n);
+        status = roots_add(out, name);
         free(name);
-        if (status) {
-            roots_free(out);
-            return status;
-        }
         list += n + (list[n] == ':');
     }
-    return 0;
+    if (status) roots_free(out);
+    return status;
 }
 
 void
@@ -82,6 +94,19 @@ take_name(const char *path, const char *at, char name[NAME_MAX + 1])
     memcpy(name, at, n);
     name[n] = '\0';
     return strcmp(name, ".") && strcmp(name, "..") ? 0 : fail(E_IO, "%s: a path must not contain '%s'", path, name);
+}
+
+int
+roots_check_url(const struct roots *r, const char *url)
+{
+    char name[NAME_MAX + 1];
+    const char *rest;
+    if (!find_root_of(r, url, &rest)) return fail(E_IO, "%s: not in a folder declared with --root", url);
+    for (;; rest++) {
+        TRY(take_name(url, rest, name));
+        rest += strlen(name);
+        if (!*rest) return 0;
+    }
 }
 
 /* Opens the next folder of the path, and closes its parent. */

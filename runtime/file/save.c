@@ -4,6 +4,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/pieces.h"
+#include "runtime/file/store.h"
 #include "runtime/base/stop.h"
 #include "runtime/tensor/view.h"
 
@@ -29,6 +30,10 @@ saving_begin(const char *path, struct saving *s)
     struct stat st;
     struct str name = {0};
     *s = (struct saving){.path = path, .fd = -1};
+    if (store_is_url(path)) {
+        TRY(store_check(path));
+        return store_temporary(path, &s->fd);
+    }
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return save_cannot(path, EISDIR);
     str_addf(&name, "%s.%ld.tmp", path, (long)getpid());
     s->temporary = name.text;
@@ -102,11 +107,18 @@ saving_item(struct saving *s, const struct save_item *item, enum dtype as,
 int
 saving_flush(struct saving *s)
 {
-    if (s->fd < 0) return 0;
+    if (s->fd < 0 || store_is_url(s->path)) return 0;
     int why = fsync(s->fd) ? errno : 0;
     if (close(s->fd) && !why) why = errno;
     s->fd = -1;
     return why ? save_cannot(s->path, why) : 0;
+}
+
+int
+file_remove(const char *path)
+{
+    if (store_is_url(path)) return store_delete(path);
+    return unlink(path) && errno != ENOENT ? fail(E_IO, "%s: cannot be removed: %s", path, strerror(errno)) : 0;
 }
 
 int
@@ -125,6 +137,7 @@ folder_sync(const char *path)
 int
 saving_end(struct saving *s)
 {
+    if (store_is_url(s->path)) return store_put(s->path, s->fd);
     TRY(saving_flush(s));
     if (rename(s->temporary, s->path)) return save_cannot(s->path, errno);
     free(s->temporary);

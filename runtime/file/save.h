@@ -2,7 +2,8 @@
  *
  * A save writes a temporary file beside the target, flushes it to disk, renames it to the target, and flushes the
  * folder. A reader sees the old file or the new file. Errors are E_IO and name the path; after an error the old file
- * is unchanged and no temporary file remains. A save belongs to its caller; one thread at a time. */
+ * is unchanged and no temporary file remains. If the path is a URL (store.h), the temporary file has no name, and
+ * the last step stores its content. A save belongs to its caller; one thread at a time. */
 #ifndef RILLE_RUNTIME_FILE_SAVE_H
 #define RILLE_RUNTIME_FILE_SAVE_H
 
@@ -21,7 +22,7 @@ struct save_text {
 
 struct saving {
     const char *path;
-    char *temporary;
+    char *temporary; /* name of the temporary file; NULL: it has no name */
     int fd;
     int64_t at; /* number of bytes written so far */
 };
@@ -43,6 +44,8 @@ void saving_drop(struct saving *s);
 int saving_bytes(const char *path, const void *bytes, size_t n);
 int saving_text(const char *path, const char *text);
 
+/* Deletes a file, or an object if the path is a URL. A missing file is no error. */
+int file_remove(const char *path);
 int folder_sync(const char *path_of_file); /* flushes the folder that contains the file */
 
 #endif

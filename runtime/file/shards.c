@@ -3,6 +3,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/file/json.h"
+#include "runtime/file/store.h"
 #include "runtime/file/safetensors.h"
 
 #include <stdlib.h>
@@ -101,8 +102,37 @@ digests_read(const char *text, int64_t n, uint64_t *out)
     return true;
 }
 
+/* Opens a shard file, or, in an object store, checks the object's size without fetching it. */
 static int
-read_manifest_file(struct tensors *f, const struct source *manifest, const json_t *file)
+open_shard_file(const char *path, int64_t bytes, const struct str *listed, struct source **out)
+{
+    int64_t size = store_is_url(path) ? store_size(listed, strrchr(path, '/') + 1) : bytes;
+    *out = NULL;
+    if (size < 0) return fail(E_IO, "%s: damaged: the object is missing", path);
+    if (store_is_url(path))
+        *out = source_later(path, size);
+    else
+        TRY(source_open(path, out));
+    size = (*out)->size;
+    if (size == bytes) return 0;
+    source_close(out);
+    return fail(E_IO, "%s: damaged: it has %lld bytes, expected %lld", path, (long long)size, (long long)bytes);
+}
+
+/* Lists the objects beside a manifest; for a file, lists nothing. */
+static int
+list_beside(const struct source *manifest, struct str *listed)
+{
+    struct str folder = {0};
+    if (!store_is_url(manifest->name)) return 0;
+    str_addn(&folder, manifest->name, (size_t)(strrchr(manifest->name, '/') - manifest->name));
+    int status = store_list(folder.text, listed);
+    str_free(&folder);
+    return status;
+}
+
+static int
+read_manifest_file(struct tensors *f, const struct source *manifest, const json_t *file, const struct str *listed)
 {
     const char *path = path_beside(f, manifest, json_string_value(json_object_get(file, "name")));
     const char *text = json_string_value(json_object_get(file, "digests"));
@@ -111,10 +141,8 @@ read_manifest_file(struct tensors *f, const struct source *manifest, const json_
     if (!path) return manifest_bad(manifest, "a file's name is not that of a shard in this folder");
     if (bytes < 0 || !text || strlen(text) != (size_t)n * DIGEST_TEXT)
         return manifest_bad(manifest, "a file without checksums");
-    TRY(source_open(path, &s));
+    TRY(open_shard_file(path, bytes, listed, &s));
     tensors_add_source(f, s);
-    if (s->size != bytes)
-        return fail(E_IO, "%s: damaged: it has %lld bytes, expected %lld", path, (long long)s->size, (long long)bytes);
     uint64_t *digest = ARENA_ARRAY(&f->arena, uint64_t, n + 1);
     if (!digests_read(text, n, digest)) return manifest_bad(manifest, "a file whose checksums are not numbers");
     source_expect(s, 0, n, digest);
@@ -179,9 +207,11 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
     TRY(json_text(manifest->name, text, strlen(text), &root));
     const json_t *files = json_object_get(root, "files");
     int32_t first = f->nsource;
-    int status = 0;
+    struct str listed = {0};
+    int status = list_beside(manifest, &listed);
     for (size_t i = 0; i < json_array_size(files) && !status; i++)
-        status = read_manifest_file(f, manifest, json_array_get(files, i));
+        status = read_manifest_file(f, manifest, json_array_get(files, i), &listed);
+    str_free(&listed);
     json_object_foreach(json_object_get(root, "values"), name, value) if (!status) status =
         read_value(f, first, manifest, name, value);
     json_decref(root);

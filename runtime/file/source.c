@@ -3,6 +3,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,12 @@ source_take(const char *name, int fd, struct source **out)
 int
 source_open(const char *path, struct source **out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd;
+    if (store_is_url(path)) {
+        TRY(store_get(path, &fd));
+        return source_take(path, fd, out);
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd < 0 ? fail(E_IO, "%s: %s", path, strerror(errno)) : source_take(path, fd, out);
 }
 
@@ -48,6 +54,14 @@ source_of_bytes(const char *name, void *bytes, size_t n)
     s->fd = -1;
     s->bytes = bytes;
     s->size = (int64_t)n;
+    return s;
+}
+
+struct source *
+source_later(const char *url, int64_t size)
+{
+    struct source *s = source_of_bytes(url, NULL, (size_t)size);
+    s->later = true;
     return s;
 }
 
@@ -72,19 +86,40 @@ too_short(const struct source *s, int64_t offset, int64_t n)
 }
 
 static int
-read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
+read_file_bytes(const char *name, int fd, int64_t offset, char *out, int64_t n)
 {
-    if (s->fd < 0) {
-        if (n) memcpy(out, s->bytes + offset, (size_t)n);
-        return 0;
-    }
     for (int64_t got = 0; got < n;) {
-        ssize_t k = pread(s->fd, (char *)out + got, (size_t)(n - got), (off_t)(offset + got));
+        ssize_t k = pread(fd, out + got, (size_t)(n - got), (off_t)(offset + got));
         if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return fail(E_IO, "%s: %s", s->name, strerror(errno));
-        if (k == 0) return fail(E_IO, "%s: truncated while it was being read", s->name);
+        if (k < 0) return fail(E_IO, "%s: %s", name, strerror(errno));
+        if (k == 0) return fail(E_IO, "%s: truncated while it was being read", name);
         got += k;
     }
+    return 0;
+}
+
+/* Reads from an object, which store_get() fetches once for all reads. */
+static int
+read_later(const struct source *s, int64_t offset, void *out, int64_t n)
+{
+    int fd;
+    struct stat st;
+    TRY(store_get(s->name, &fd));
+    int status = fstat(fd, &st) ? fail(E_IO, "%s: %s", s->name, strerror(errno)) : 0;
+    if (!status && st.st_size != s->size)
+        status = fail(E_IO, "%s: damaged: it has %lld bytes, expected %lld", s->name, (long long)st.st_size,
+                      (long long)s->size);
+    if (!status) status = read_file_bytes(s->name, fd, offset, out, n);
+    close(fd);
+    return status;
+}
+
+static int
+read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
+{
+    if (s->later) return read_later(s, offset, out, n);
+    if (s->fd >= 0) return read_file_bytes(s->name, s->fd, offset, out, n);
+    if (n) memcpy(out, s->bytes + offset, (size_t)n);
     return 0;
 }
 

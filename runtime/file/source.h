@@ -15,12 +15,16 @@ struct source {
     char *name; /* name for error texts */
     int fd;     /* file descriptor; -1: the bytes are in memory */
     uint8_t *bytes;
+    bool later;            /* true: `name` is a URL, which the first read fetches (store.h) */
     int64_t size;          /* size when the source was opened, bytes */
     struct blocks *blocks; /* blocks with expected digests; NULL: none */
 };
 
-/* Opens a file. E_IO: the file cannot be opened, or is no regular file; the text names the path. */
+/* Opens a file, or fetches an object if the path is a URL (store.h). E_IO: the file cannot be opened, or is no regular
+ * file; the text names the path. */
 int source_open(const char *path, struct source **out);
+/* Makes a source of an object of this size in an object store. A read fetches the object. */
+struct source *source_later(const char *url, int64_t size);
 /* Makes a source from an open file, and takes ownership of fd. name: for error texts. */
 int source_take(const char *name, int fd, struct source **out);
 /* Makes a source from bytes in memory, and takes ownership of `bytes`, which malloc allocated. */

@@ -53,15 +53,17 @@ static const char help[] =
     "      --link SECONDS     a worker without a connection for this time is lost (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
     "                         it (4.5; RILLE_ORPHAN)\n"
-    "      --root DIRS    folders (A:B) shared by all hosts, in which workers store checkpoints\n"
-    "      --key-file F   key file, readable by its owner only, or a folder of keys\n\n"
+    "      --root DIRS    folders (A:B) shared by all hosts, or URLs, in which workers store checkpoints\n"
+    "      --store PROGRAM  helper program that stores checkpoints at URLs (RILLE_STORE)\n"
+    "      --key-file F   key file, readable by its owner only, or a folder of keys; 'munge:' or\n"
+    "                     'munge:PORT': a new key, which workers of this user fetch through munge\n\n"
     "launch and coordinator also accept the options of rille --help.\n";
 
 /* ---- reading arguments ---- */
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *hang, *link, *orphan;
+    const char *collectives, *silence, *hang, *link, *orphan, *store;
     bool help, from_stdin;
     const char *rest;  /* first argument after the options; NULL: none */
     const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
@@ -89,6 +91,7 @@ static const struct cluster_option {
     {"--hang", offsetof(struct words, hang), false},
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
+    {"--store", offsetof(struct words, store), true},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
     {"--collectives", offsetof(struct words, collectives), true},
@@ -190,7 +193,7 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
     while (from < *argc) argv[to++] = argv[from++];
     *argc = to;
     argv[to] = NULL;
-    return 0;
+    return w->store ? setenv("RILLE_STORE", w->store, 1) : 0;
 }
 
 static int
@@ -208,6 +211,10 @@ static int
 read_keep(const struct words *w, int *seconds)
 {
     *seconds = 0;
+    if (w->keep && munge_is_named(w->key_file))
+        return front_usage("--keep needs a key in a file, because the next controller must have the same key; found "
+                           "--key-file %s",
+                           w->key_file);
     if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
@@ -334,40 +341,6 @@ front_say(void *arg, const char *text)
     tell_line(text);
 }
 
-/* Returns the contents of a file, which the caller frees; NULL after printing the error. */
-static char *
-read_front_text(const char *path, size_t *n)
-{
-    enum { MOST = 1 << 20 };
-    FILE *file = fopen(path, "r");
-    char *text = file ? malloc(MOST) : NULL;
-    *n = text ? fread(text, 1, MOST, file) : 0;
-    bool bad = !text || ferror(file);
-    if (file) fclose(file);
-    if (!bad && *n < MOST) return text;
-    fprintf(stderr, "rille: launch: %s: %s\n", path, bad ? strerror(errno) : "the list of hosts is too long");
-    free(text);
-    return NULL;
-}
-
-static int
-read_hosts(const struct words *w, struct hosts *out)
-{
-    struct hosts_error e;
-    size_t n;
-    if (w->hosts && w->hostfile) return front_usage("launch: expected -H HOSTS or --hostfile FILE, found both%s", "");
-    char *text = w->hosts ? strdup(w->hosts) : read_front_text(w->hostfile, &n);
-    if (!text) return USAGE;
-    if (w->hosts) n = strlen(text);
-    int code = hosts_parse(text, n, out, &e);
-    if (code && w->hosts)
-        fprintf(stderr, "rille: launch: -H, character %d: %s\n", e.column, e.text);
-    else if (code)
-        fprintf(stderr, "rille: launch: %s:%d:%d: %s\n", w->hostfile, e.line, e.column, e.text);
-    free(text);
-    return code ? USAGE : 0;
-}
-
 /* Chooses the address to which workers of other hosts connect: the local address that the route to the first
  * non-loopback host uses. */
 static int
@@ -390,8 +363,9 @@ choose_bind(struct front *f)
 static int
 launch_over(const struct words *w, struct front *f)
 {
-    int code = read_hosts(w, &f->hosts);
-    if (code) return code;
+    if (w->hosts && w->hostfile) return front_usage("launch: expected -H HOSTS or --hostfile FILE, found both%s", "");
+    int code = hosts_read(w->hosts, w->hostfile, &f->hosts);
+    if (code) return USAGE;
     if (!w->n) f->cluster.workers = f->hosts.slots;
     if (f->cluster.workers > WORKERS_MOST)
         return front_refused("launch: a job that this command starts can have at most 256 workers, found more; -n N "
@@ -431,11 +405,14 @@ check_bind(const struct words *w)
 static int
 launch_workers(const struct words *w, struct front *f)
 {
-    int code = only(
-        w, "launch",
-        "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --silence --hang --link --orphan");
+    int code = only(w, "launch",
+                    "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --store --silence "
+                    "--hang --link --orphan");
     if (code) return code;
     if ((code = check_bind(w))) return code;
+    if (munge_is_named(w->key_file))
+        return front_usage("launch: --key-file must be a file, found %s; launch needs no munge, because it makes keys",
+                           w->key_file);
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over)
         return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
@@ -458,7 +435,8 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator", "-d --collectives --bind --world --key-file --root --silence --hang --link");
+    int code =
+        only(w, "coordinator", "-d --collectives --bind --world --key-file --root --store --silence --hang --link");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -467,8 +445,8 @@ coordinator(const struct words *w, struct front *f)
     if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
         return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
     if ((code = read_times(w, f))) return code;
+    if ((code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.bind = w->bind;
-    f->cluster.key_file = w->key_file;
     f->cluster.root = w->root;
     /* the workers are started by other programs, perhaps with --keep, and must be able to wait for the next
      * controller */
@@ -585,7 +563,6 @@ worker(const struct words *w)
 {
     struct rille_worker_options o = {.size = sizeof o,
                                      .join = w->join,
-                                     .key_file = w->key_file,
                                      .root = w->root,
                                      .devices = own_worker_devices(w->devices),
                                      .collectives = w->collectives,
@@ -594,8 +571,8 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code =
-        only(w, "worker", "-d --collectives --join --rank --key-file --wait --host --keep --root --link --orphan");
+    int code = only(w, "worker",
+                    "-d --collectives --join --rank --key-file --wait --host --keep --root --store --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
@@ -608,6 +585,7 @@ worker(const struct words *w)
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
     if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
+    if ((code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file))) return code;
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
         return front_refused("worker: --stdin: no secret was received");
     return worker_serve(&o);
@@ -691,7 +669,8 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher, "-d --collectives --key-file --host --keep --root --silence --hang --link --orphan");
+    code = only(&w, r.launcher,
+                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan");
     if (code) return code;
     f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
@@ -699,7 +678,6 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (r.rank > 0) {
         struct rille_worker_options o = {.size = sizeof o,
                                          .join = address,
-                                         .key_file = w.key_file,
                                          .root = w.root,
                                          .devices = own_worker_devices(w.devices),
                                          .collectives = w.collectives,
@@ -709,6 +687,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
                                          .wait_seconds = WAIT_JOINED};
         if (read_keep(&w, &o.keep_seconds) || read_worker_times(&w, &o)) return USAGE;
         if (rille_devices(o.devices, true)) return front_usage(w.devices ? "%s" : "RILLE_DEVICES: %s", rille_error());
+        if ((code = munge_fetch(w.key_file, address, WAIT_JOINED, &o.key_file))) return code;
         return r.mpi ? serve_as_child(&o) : worker_serve(&o);
     }
     struct environment e;
@@ -720,7 +699,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     f->cluster.workers = r.size;
     f->cluster.job = job_name(&f->by);
     f->cluster.bind = *address ? address : NULL;
-    f->cluster.key_file = w.key_file;
+    if ((code = munge_serve(w.key_file, address, &f->cluster.key_file))) return code;
     f->cluster.root = w.root;
     f->leaves = w.keep;
     f->collectives = w.collectives;

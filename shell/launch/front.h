@@ -88,6 +88,15 @@ void spawn_close(void); /* waits for the workers' last output lines */
 /* front_keys.c. Creates a key file in memory, outside any folder, which only this process can open; returns 0 or
  * an errno. */
 int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
+/* hosts_read.c: reads a list of hosts, or the file at `path` if the list is NULL; non-zero after printing the error. */
+int hosts_read(const char *list, const char *path, struct hosts *out);
+/* munge.c: the key of a job. key_file "munge:" or "munge:PORT": the coordinator makes a key, and serves it at the port
+ * until the program ends; a worker fetches the key, and waits for the coordinator at most wait_s seconds. *path: path
+ * of the key, readable by this process alone; NULL if the address is no tcp address, because processes of one host need
+ * no key. Another key_file: *path is key_file. Return exit codes, after printing the error. */
+bool munge_is_named(const char *key_file);
+int munge_serve(const char *key_file, const char *address, const char **path);
+int munge_fetch(const char *key_file, const char *address, int wait_s, const char **path);
 /* Run the subcommand rille keys; return exit codes. */
 int keys_one(void);
 int keys_folder(const char *folder, int workers);

@@ -254,8 +254,8 @@ add_option(struct command *c, const char *option, const char *value)
 static void
 export_variables(struct command *c)
 {
-    static const char *const carried[] = {
-        "RILLE_CHECK=", "RILLE_THREADS=", "RILLE_OPERATORS=", "OMP_", "GOMP_", "CUDA_VISIBLE_DEVICES="};
+    static const char *const carried[] = {"RILLE_CHECK=", "RILLE_THREADS=",        "RILLE_OPERATORS=", "OMP_",
+                                          "GOMP_",        "CUDA_VISIBLE_DEVICES=", "RILLE_STORE"};
     int n = 0;
     command_add_word(c, "env");
     for (char **at = environ; *at; at++)

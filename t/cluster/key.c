@@ -94,6 +94,47 @@ test_whose(void)
     chmod(path, 0600);
 }
 
+/* Lays out a folder as Kubernetes mounts a secret: each name is a link to ..data/NAME, and ..data is a link to a folder
+ * with the files. */
+static void
+test_secret(void)
+{
+    char secret[] = "/tmp/rille-secret-XXXXXX", path[96], target[96];
+    struct key k;
+    if (!mkdtemp(secret)) exit(1);
+    snprintf(path, sizeof path, "%s/..2026", secret);
+    mkdir(path, 0755);
+    snprintf(path, sizeof path, "%s/..data", secret);
+    if (symlink("..2026", path)) exit(1);
+    for (int whose = KEY_COORDINATORS; whose < RANKS; whose++) {
+        char name[KEY_FILE];
+        if (whose == KEY_ANY) continue;
+        key_file_name(whose, name);
+        snprintf(path, sizeof path, "%s/..2026/%s", secret, name);
+        write_file(path, &of[MAX(whose, -1) + 1]);
+        chmod(path, 0400);
+        snprintf(target, sizeof target, "..data/%s", name);
+        snprintf(path, sizeof path, "%s/%s", secret, name);
+        if (symlink(target, path)) exit(1);
+        ok(!key_read(path, whose, &k) && k.rank == whose, "a mounted secret is a key file: %s", name);
+        key_forget(&k);
+        ok(!key_read(secret, whose, &k) && k.rank == whose, "a mounted secret is a folder of keys: %s", name);
+        key_forget(&k);
+        chmod(path, 0440);
+        ok(key_read(secret, whose, &k) == E_IO && strstr(err_text(), "(mode 0440)") &&
+               strstr(err_text(), "defaultMode: 0400 without fsGroup"),
+           "a secret that a group can read is refused: %s", name);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/..2026/%s", secret, name);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/..data", secret);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/..2026", secret);
+    rmdir(path);
+    rmdir(secret);
+}
+
 /* Truncates and damages key files. A truncated file must be refused unless it contains the complete secret. A
  * damaged file must be refused, or read with fields of full length. */
 static void
@@ -218,6 +259,7 @@ main(void)
     test_damage(&of[2], "a rank's");
     test_many();
     test_whose();
+    test_secret();
     test_core();
     test_links();
     for (int i = 0; i <= RANKS; i++) {

@@ -60,6 +60,7 @@ my @sound = (
   [qr/^struct rille_attr_info /, '(struct rille_attr_info *)room'],
   [qr/^rille_live_fn \*/, 'tell'],
   [qr/^void \(\* \w+ rille_file_list/, '(void (*)(void *, const char *, size_t, bool))(void (*)(void))drop'],
+  [qr/^void \(\* \w+ rille_folder_list/, '(void (*)(void *, const char *))(void (*)(void))drop'],
   [qr/^void \(\*/, 'drop'],
   [qr/^const struct rille_quantisation \*/, '&(struct rille_quantisation){.method = "scaled"}'],
   [qr/^char \* text/, 'room'],

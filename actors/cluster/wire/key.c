@@ -184,8 +184,11 @@ read_key_file(int fd, const char *path, struct key *out)
     if (fstat(fd, &st)) return fail(E_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode)) return fail(E_IO, "%s: a key must be a regular file", path);
     if (st.st_mode & 077)
-        return fail(E_IO, "%s: other users can read or write this key file (mode %04o); run chmod 600 on it", path,
-                    (unsigned)st.st_mode & 07777);
+        return fail(
+            E_IO,
+            "%s: other users can read or write this key file (mode %04o); run chmod 600 on it; for a Kubernetes "
+            "secret, set defaultMode: 0400 without fsGroup, or copy the key to a file of mode 0600",
+            path, (unsigned)st.st_mode & 07777);
     if (st.st_size > FILE_MOST)
         return fail(E_ARG, "%s: a key file must have at most %d bytes, found %lld", path, FILE_MOST,
                     (long long)st.st_size);

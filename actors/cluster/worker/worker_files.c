@@ -10,6 +10,8 @@
 #include "runtime/file/root.h"
 #include "runtime/file/save.h"
 #include "runtime/file/shards.h"
+#include "runtime/file/store.h"
+#include "runtime/base/stop.h"
 #include "runtime/base/thread.h"
 
 #include <errno.h>
@@ -93,11 +95,24 @@ write_places(struct transfer *t, struct span places)
     return write_block(t);
 }
 
+/* Writes an object of an object store. */
+static int
+save_object(struct transfer *t, const char *url)
+{
+    TRY(roots_check_url(&t->w->roots, url));
+    int status = saving_begin(url, &t->out);
+    if (!status) status = write_places(t, t->order->packet.places);
+    if (!status) status = saving_end(&t->out);
+    saving_drop(&t->out);
+    return status;
+}
+
 /* Writes a file and flushes it to disk. Removes the file after a failure. */
 static int
 save_file(struct transfer *t, const char *path)
 {
     struct rooted file;
+    if (store_is_url(path)) return save_object(t, path);
     TRY(rooted_create(&t->w->roots, path, &file));
     t->out = (struct saving){.path = path, .fd = file.fd};
     file.fd = -1;
@@ -163,21 +178,44 @@ load_copies(struct transfer *t, struct source *from)
 }
 
 static int
-transfer_load_file(struct transfer *t, const char *path)
+open_transfer(const struct transfer *t, const char *path, struct source **out)
 {
     struct rooted file;
-    struct source *from;
+    if (store_is_url(path)) {
+        TRY(roots_check_url(&t->w->roots, path));
+        return source_open(path, out);
+    }
     TRY(rooted_open(&t->w->roots, path, &file));
     int fd = file.fd;
     file.fd = -1;
     rooted_close(&file);
-    TRY(source_take(path, fd, &from));
+    return source_take(path, fd, out);
+}
+
+static int
+transfer_load_file(struct transfer *t, const char *path)
+{
+    struct source *from;
+    TRY(open_transfer(t, path, &from));
     int status = load_copies(t, from);
     source_close(&from);
     return status;
 }
 
 /* ---- the thread ---- */
+
+/* Returns true if the helper program of an object store should end. Counts as progress, because the store limits the
+ * helper's time. */
+static bool
+is_transfer_over(void *arg)
+{
+    const struct transfer *t = arg;
+    pthread_mutex_lock(&t->w->lock);
+    t->w->shared.ndone++;
+    bool over = t->w->shared.quit || check_wanted(t);
+    pthread_mutex_unlock(&t->w->lock);
+    return over;
+}
 
 void
 worker_files_serve(struct worker_process *w, const struct order *o)
@@ -189,7 +227,9 @@ worker_files_serve(struct worker_process *w, const struct order *o)
     pthread_mutex_lock(&w->lock);
     t.made = w->shared.segment_made;
     pthread_mutex_unlock(&w->lock);
+    stop_caller_ask(is_transfer_over, &t);
     int status = p->kind == PACKET_SAVE ? save_file(&t, path) : transfer_load_file(&t, path);
+    stop_caller_ask(NULL, NULL);
     pthread_mutex_lock(&w->lock);
     member_filed(w->member, o->work.epoch, p->count, status, status ? err_text() : "", &t.digests);
     pthread_mutex_unlock(&w->lock);

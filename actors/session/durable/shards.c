@@ -4,19 +4,23 @@
 #include "actors/session/run/store.h"
 
 #include "actors/cluster/controller/controller.h"
+#include "runtime/file/save.h"
 #include "runtime/file/shards.h"
+#include "runtime/file/store.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the path with its folder resolved by realpath; the caller frees it. NULL: the folder does not exist. */
+/* Returns the path with its folder resolved by realpath; a URL stays as it is. The caller frees the result. NULL: the
+ * folder does not exist. */
 static char *
 real_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     struct str folder = {0}, out = {0};
+    if (store_is_url(path)) return strdup(path);
     str_addn(&folder, path, slash ? (size_t)(slash - path) + 1 : 0);
     char *real = realpath(folder.len ? folder.text : ".", NULL);
     if (real) str_addf(&out, "%s/%s", real, slash ? slash + 1 : path);
@@ -144,12 +148,14 @@ number_files(struct saving_shards *g, const char *path)
     }
 }
 
-/* Checks that this process sees a worker's file, too. If not, the hosts do not share the folder. */
+/* Checks that this process sees a worker's file, too. If not, the hosts do not share the folder. A worker has already
+ * checked that the store lists its object. */
 static int
 check_file(const struct saving_shards *g, int i)
 {
     const struct cluster_file *w = &g->wish[i];
     struct source *s;
+    if (store_is_url(w->path)) return 0;
     bool whole = !source_open(w->path, &s);
     if (whole) whole = s->size == g->file[i].bytes;
     source_close(&s);
@@ -183,6 +189,16 @@ write_manifest(struct saving_shards *g, const char *path, int n, const struct sa
     return status;
 }
 
+/* Removes a file of a failed save. Keeps the error text of the failure. */
+static void
+remove_shard_file(const char *path)
+{
+    char *why = strdup(err_text());
+    enum err_code code = err_last();
+    if (file_remove(path)) fail(code, "%s", why);
+    free(why);
+}
+
 static int
 save_variable_shards(struct saving_shards *g, const char *path, int n, const struct saved *value,
                      const struct save_item *item, const struct safetensors_options *o, bool interruptible)
@@ -191,7 +207,7 @@ save_variable_shards(struct saving_shards *g, const char *path, int n, const str
     number_files(g, path);
     int status = cluster_files(g->s->cluster, g->nfile, g->wish, interruptible);
     if (!status) status = write_manifest(g, path, n, o);
-    for (int i = 0; i < g->nfile && status; i++) unlink(g->wish[i].path);
+    for (int i = 0; i < g->nfile && status; i++) remove_shard_file(g->wish[i].path);
     return status;
 }
 

@@ -18,11 +18,14 @@
 #include "runtime/file/path.h"
 #include "runtime/file/quantised.h"
 #include "runtime/file/safetensors.h"
+#include "runtime/file/save.h"
 #include "runtime/file/source.h"
+#include "runtime/file/store.h"
 #include "runtime/file/tensors.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -295,6 +298,8 @@ rille_load_image(struct rille_session *s, const char *path, const struct rille_l
     struct image image;
     TRY(face_session(s, __func__));
     TRY(face_given(path, "the path", __func__));
+    TRY((layout ? face_layout(s, layout, __func__) : 0));
+    TRY(face_given(out, "out", __func__));
     TRY(source_whole(path, MOST, &bytes, &n));
     int status = image_decode(path, bytes, n, &image);
     free(bytes);
@@ -324,6 +329,7 @@ rille_may_save(const char *path, bool folder)
 {
     struct stat st;
     TRY(face_given(path, "the path", __func__));
+    if (store_is_url(path)) return store_check(path);
     int why;
     if (stat(path, &st))
         why = refuses_name(path, folder);
@@ -339,7 +345,29 @@ rille_claim_folder(struct rille_session *s, const char *folder)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(folder, "the folder", __func__));
+    struct stat st;
+    if (store_is_url(folder)) return 0; /* an object store has no locks */
+    if (stat(folder, &st) && mkdir(folder, 0777))
+        return fail(E_IO, "%s: cannot make the folder: %s", folder, strerror(errno));
     return claims_add(&s->claims, folder);
+}
+
+static int
+visit_files(const char *path, void (*visit)(void *arg, const char *name), void *arg)
+{
+    DIR *folder = opendir(path);
+    if (!folder) return fail(E_IO, "%s: %s", path, strerror(errno));
+    for (const struct dirent *e; (e = readdir(folder));) visit(arg, e->d_name);
+    closedir(folder);
+    return 0;
+}
+
+int
+rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg)
+{
+    TRY(face_given(path, "the path", __func__));
+    if (!visit) return fail(E_ARG, "%s: the function is NULL", __func__);
+    return store_is_url(path) ? store_visit(path, visit, arg) : visit_files(path, visit, arg);
 }
 
 int
@@ -453,9 +481,9 @@ static int
 save_and_remove(struct rille_saving *g)
 {
     TRY(save_now(g));
-    for (int i = 0; i < g->nold; i++)
-        if (unlink(g->old[i]) && errno != ENOENT)
-            return fail(E_IO, "%s: cannot be removed: %s", g->old[i], strerror(errno));
+    /* a store may have lost bytes that it reported as stored: the old checkpoint stays until the new one is read */
+    if (g->nold && store_is_url(g->path)) TRY(safetensors_verify(g->path));
+    for (int i = 0; i < g->nold; i++) TRY(file_remove(g->old[i]));
     return 0;
 }
 
@@ -556,6 +584,7 @@ rille_path(const char *path, bool reads)
         path_read(path, &out);
     else
         path_home(path, &out);
+    while (store_is_url(path) && text_ends(str_text(&out), "/")) str_cut(&out, out.len - 1);
     str_add(&out, "");
     return out.text;
 }

@@ -5,7 +5,6 @@
  * end of the program, wait for the save first and raise its error. */
 #include "shell/bind/base/shell.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -465,13 +464,12 @@ make_save_folder(lua_State *L, const char *who, const char *path)
         complain(L, "%s: %s: cannot make the folder: %s", who, path, strerror(errno));
 }
 
-/* Creates the folder if needed, and claims it for this session's checkpoints. */
+/* Creates the folder if it is missing, and claims it for this session's checkpoints. */
 static void
 claim_folder(lua_State *L, const char *who, const char *path)
 {
     at_line(L);
     check_as(L, who, rille_may_save(path, true));
-    make_save_folder(L, who, path);
     check_as(L, who, rille_claim_folder(shell_of(L)->session, path));
 }
 
@@ -500,6 +498,9 @@ lua_file_save(lua_State *L)
     names_read(L, 2, "save", &names);
     files_finish(L);
     struct stat st;
+    if (o.shard_bytes && strstr(path, "://"))
+        complain(L, "save: %s: max_shard_size needs the name of a folder, found a URL; save without max_shard_size",
+                 path);
     if (o.shard_bytes) make_save_folder(L, "save", path);
     if (o.shard_bytes && !stat(path, &st) && !S_ISDIR(st.st_mode))
         complain(L, "save: %s: max_shard_size needs the name of a folder", path);
@@ -557,27 +558,24 @@ file_verify(lua_State *L)
 }
 
 static void
-close_folder(void *folder)
+push_file_name(void *arg, const char *name)
 {
-    closedir(folder);
+    lua_State *L = arg;
+    lua_pushstring(L, name);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 }
 
-/* rille._list(folder, save): returns the names in a folder. save = true: creates the folder if it is missing, and
- * claims it for this session. */
+/* rille._list(folder, save): returns the names in a folder or below a URL. save = true: creates the folder if it is
+ * missing, and claims it for this session. */
 static int
 list(lua_State *L)
 {
     const char *path = path_expanded(L, 1, "checkpoint", false);
-    if (lua_toboolean(L, 2)) claim_folder(L, "checkpoint.save", path);
-    struct owner *folder = owner_push(L, close_folder);
-    folder->thing = opendir(path);
-    if (!folder->thing) return complain(L, "checkpoint.load: %s: %s", path, strerror(errno));
+    bool save = lua_toboolean(L, 2);
+    if (save) claim_folder(L, "checkpoint.save", path);
     lua_newtable(L);
-    for (const struct dirent *e; (e = readdir(folder->thing));) {
-        lua_pushstring(L, e->d_name);
-        lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-    }
-    owner_drop(folder);
+    at_line(L);
+    check_as(L, save ? "checkpoint.save" : "checkpoint.load", rille_folder_list(path, push_file_name, L));
     return 1;
 }
 
