@@ -621,14 +621,20 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* A loop that carries states over the positions of an axis, as one operator. rille_scan_begin() sets out[] to tensors
- * that stand for the states (like state[]) and for the slices of slice[] along the axis at every position. The caller
- * computes the next states and the outputs of a position from them. rille_scan_end() sets out[] to the last states, and
- * to the outputs of all positions, joined along the axis; rille_scan_cancel() gives up. Both free the scan. An error of
- * rille_scan_end() says why the calls cannot become one operator, for instance because they draw random numbers; the
- * caller can then repeat them for each position, unless *final is set: then a step of several micro-batches cannot
- * have the calls at all. Values of the stand-ins cannot be read, and until the end, variables
- * cannot be assigned. */
+/* A scan is a loop over the positions of an axis, as one operator. It carries states from each position to the next.
+ *
+ * rille_scan_begin() sets out[] to nstate + nslice stand-ins, owned by the caller: one for each state, with the type of
+ * state[i]; and one for each slice, with the type of slice[i] without the axis. With the stand-ins the caller computes
+ * the next states and the outputs of one position. Until the end, the values of stand-ins cannot be read, and variables
+ * cannot be assigned.
+ *
+ * rille_scan_end() takes nstate next states and noutput outputs. It sets out[] to the states after `length` positions,
+ * and to the outputs of all positions, stacked along the axis. rille_scan_cancel() ends the recording without a result.
+ * Both free the scan, also if they fail, unless an argument is missing.
+ *
+ * The error of rille_scan_end() says why the calls cannot become one operator; for instance, they draw random numbers.
+ * The caller can then repeat the calls for each position. If *final is true, the caller cannot: a step of several
+ * micro-batches cannot contain these calls. Session's thread. E_ARG, E_STATE, E_SHAPE, E_PLAN. */
 struct rille_scan;
 int rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
                      struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan);

@@ -148,7 +148,7 @@ attach_on_press(int number)
 }
 
 /* Exchanges the handlers of SIGINT, SIGTERM and SIGHUP with those in `others`, so that a second call restores them.
- * Signals that the parent process ignores stay ignored. */
+ * SIGTERM and SIGHUP stay ignored if the parent process ignores them. */
 static void
 exchange_handlers(struct sigaction others[3])
 {
@@ -156,7 +156,7 @@ exchange_handlers(struct sigaction others[3])
     for (int i = 0; i < 3; i++) {
         struct sigaction next = others[i];
         sigaction(signals[i], &next, &others[i]);
-        if (others[i].sa_handler == SIG_IGN) sigaction(signals[i], &others[i], NULL);
+        if (i > 0 && others[i].sa_handler == SIG_IGN) sigaction(signals[i], &others[i], NULL);
     }
 }
 

@@ -46,7 +46,8 @@ my @sound = (
   [qr/^const struct rille_attr \*/, 'NULL'],
   [qr/^struct rille_(file|tokens|tokenizer|trainer) \*\* [ftr] rille_\w+_(?:close|free)$/, '&w->$1'],
   [qr/^(?:const )?struct rille_(file|tokens|tokenizer|trainer) \*(?!\*)/, 'w->$1'],
-  [qr/^struct rille_(file|tokens|tokenizer|trainer|saving|hints) \*\*/, '(struct rille_$1 **)room'],
+  [qr/^struct rille_scan \*\* scan rille_scan_(end|cancel)/, '&w->scan'],
+  [qr/^struct rille_(file|tokens|tokenizer|trainer|saving|hints|scan) \*\*/, '(struct rille_$1 **)room'],
   [qr/^const struct rille_save_options \*/, 'NULL'],
   [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],
@@ -107,7 +108,7 @@ my @sound = (
   [qr/^bool \*/, '(bool *)room'],
   [qr/^int ndim/, '2'],
   [qr/^int nargs rille_create/, '0'],
-  [qr/^int (n|nin|nout|nargs|naxis|nsaved|nresult) /, '1'],
+  [qr/^int (n|nin|nout|nargs|naxis|nsaved|nresult|nstate|nslice|noutput) /, '1'],
   [qr/^(int|int64_t|uint64_t|int32_t|double|bool|size_t) /, '0'],
 );
 
@@ -148,7 +149,7 @@ for my $text (@functions) {
     ($changed[$i] = $values[$i]) =~ s/^w/other/;
     $add->("FOREIGN", @changed);
   }
-  next unless grep { /^&?w->(s|t|g|list|live|spare|file|tokens)$/ } @values;
+  next unless grep { /^&?w->(s|t|g|list|live|spare|file|tokens|scan)$/ } @values;
   $add->("THREAD", @values) if $function !~ /^rille_(adopt|interrupt|doing|doing_thread|waiting_thread|status|metrics|worker_info)$/;
   $add->("CHILD", @values);
 }
@@ -180,6 +181,7 @@ struct world {
     struct rille_tokens *tokens;
     struct rille_tokenizer *tokenizer;
     struct rille_trainer *trainer;
+    struct rille_scan *scan;
 };
 static const struct rille_token_rows rows = {.length = 1, .n = 1};
 static char file[] = "face.npy";
@@ -216,6 +218,7 @@ build(struct world *w)
     rille_graph_chart(w->g, NULL, &w->chart);
     rille_tensor_free(&piece);
     rille_tensor_free(&result);
+    rille_scan_begin(w->s, 0, 1, w->list, 0, NULL, &result, &w->scan);
 }
 
 static void

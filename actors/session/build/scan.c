@@ -54,6 +54,20 @@ check_begin(int nstate, int nslice, struct rille_tensor *const *slice, int axis)
     return 0;
 }
 
+/* Ends the recording, frees the scan, and sets *scan to NULL. */
+static void
+scan_drop(struct rille_scan **scan)
+{
+    struct rille_scan *c = *scan;
+    c->s->calls.nscan--;
+    /* the calls that follow draw what they would have drawn without the recording */
+    c->s->random.ordinal = c->ordinal;
+    c->s->trace.nrandom = c->nrandom;
+    for (int i = 0; i < c->nhandle; i++) rille_tensor_free(&c->handle[i]);
+    free(c);
+    *scan = NULL;
+}
+
 int
 rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
                  struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan)
@@ -61,6 +75,8 @@ rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_ten
     TRY(face_session(s, __func__));
     TRY(face_tensors(s, nstate, state, __func__));
     TRY(face_tensors(s, nslice, slice, __func__));
+    TRY(face_given(out, "the list of stand-ins", __func__));
+    TRY(face_given(scan, "the pointer to the scan", __func__));
     TRY(check_begin(nstate, nslice, slice, axis));
     struct call_context ctx = call_context_of(s);
     struct rille_scan *c = must_alloc(sizeof *c);
@@ -72,23 +88,24 @@ rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_ten
     int status = add_stand_ins(c, &ctx, nstate, state, false, out);
     if (!status) status = add_stand_ins(c, &ctx, nslice, slice, true, out + nstate);
     for (int i = 0; status && i < nstate + nslice; i++) rille_tensor_free(&out[i]);
-    if (status) rille_scan_cancel(&c);
+    if (status) scan_drop(&c);
     *scan = c;
     return build_settle(s, status);
+}
+
+static int
+face_scan(struct rille_scan *const *scan, const char *who)
+{
+    TRY(face_given(scan, "the pointer to the scan", who));
+    TRY(face_given(*scan, "the scan", who));
+    return face_session((*scan)->s, who);
 }
 
 void
 rille_scan_cancel(struct rille_scan **scan)
 {
-    struct rille_scan *c = *scan;
-    if (!c) return;
-    c->s->calls.nscan--;
-    /* the calls that follow draw what they would have drawn without the recording */
-    c->s->random.ordinal = c->ordinal;
-    c->s->trace.nrandom = c->nrandom;
-    for (int i = 0; i < c->nhandle; i++) rille_tensor_free(&c->handle[i]);
-    free(c);
-    *scan = NULL;
+    if (scan && !*scan) return;
+    if (!face_scan(scan, __func__)) scan_drop(scan);
 }
 
 static bool
@@ -130,6 +147,9 @@ int
 rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *const *next, int noutput,
                struct rille_tensor *const *output, struct rille_tensor **out, bool *final)
 {
+    TRY(face_scan(scan, __func__));
+    TRY(face_given(out, "the list of results", __func__));
+    TRY(face_given(final, "the pointer to final", __func__));
     struct rille_scan *c = *scan;
     struct rille_session *s = c->s;
     struct val *res[OP_OUT];
@@ -139,6 +159,6 @@ rille_scan_end(struct rille_scan **scan, int64_t length, struct rille_tensor *co
     if (!status) status = end(c, length, next, noutput, output, res);
     for (int k = 0; !status && k < nstate + noutput; k++) out[k] = tensor_new(s, res[k], false);
     *final = status == E_PLAN;
-    rille_scan_cancel(scan);
+    scan_drop(scan);
     return build_settle(s, status);
 }
