@@ -6,7 +6,8 @@ local t = dofile("t/lib/tap.lua")
 local child = os.tmpname()
 t.write(child, [[
 local o = rille.args(arg, {"from", "to", layout = "dp", epochs = 40, lr = 0.5, plain = false})
-local words = t.list({"from", "to", "layout", "epochs", "lr", "plain"}, function(name) return tostring(o[name]) end)
+local words = {}
+for _, name in ipairs{"from", "to", "layout", "epochs", "lr", "plain"} do words[#words + 1] = tostring(o[name]) end
 assert(#o == 0)
 print(table.concat(words, " "))
 ]])

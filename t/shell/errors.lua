@@ -105,10 +105,10 @@ tap.group("positions", function()
 end)
 
 tap.group("memory", function()
-  local much = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"})
+  local much, line = rille.zeros({1 << 56}, {placement = P0, sbp = "S(0)"}), debug.getinfo(1, "l").currentline
   fails({"zeros: f32{72057594037927936} S(0) on cpu[0, 1]: out of memory on cpu:0"}, function() return much:totable() end)
   fails({"add: f32{72057594037927936} S(0) on cpu[0, 1]: out of memory on cpu:0"}, function() return (much + 1):to_local(0):item() end)
-  local held = {"out of memory on cpu:", "; reduce the batch, or use micro_batches, recompute", "largest tensors: ", "f32{72057594037927936}", "errors.lua:109"}
+  local held = {"out of memory on cpu:", "; reduce the batch, or use micro_batches, recompute", "largest tensors: ", "f32{72057594037927936}", "errors.lua:" .. line}
   fails(held, function() return much:cumsum(0):max():item() end)
 end)
 
