@@ -32,7 +32,8 @@ test_seeds(int hosts)
            "%d workers: all saved or loaded files %d times, and cancelled %d times", world, filed, given_up);
         ok(united > seeds / 2, "%d workers: communicators were made %d times, one per run", world, united);
         ok(resumed > seeds / 4, "%d workers: links continued over a new connection %d times", world, resumed);
-        ok(hung >= (world > 1), "%d workers: %d workers hung and were lost, and none that progressed", world, hung);
+        ok(world == 1 || covered(hung > 0), "%d workers: %d workers hung and were lost, and none that progressed",
+           world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
            world, taken);
     }
