@@ -526,7 +526,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- finders of invalid data ---- */
+/* ---- finders: kernels that search for invalid data ---- */
 
 static int
 finders_of(int64_t n)
@@ -535,7 +535,7 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder of invalid data. at(p): value of element p; first: start of the allowed range; count: length of
+/* Body of a finder. at(p): value of element p; first: start of the allowed range; count: length of
  * the range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "

@@ -103,7 +103,7 @@ struct coordinator {
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
-    uint32_t npaced;         /* number of successful runs; determines when workers are compared */
+    uint32_t npaced;         /* number of successful runs; every WINDOW runs, workers' speeds are compared */
     struct start start;      /* argument of coordinator_start(), valid in phases SHIP and RUN */
     int status, blame, node; /* first failure of the run: its status, the rank that failed, and the program node */
     uint32_t anew;           /* number of the last run that failed; 0: none */
