@@ -114,8 +114,9 @@ int cuda_source_copy(struct arena *a, const struct view *from, const struct view
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the
- * operand. It stores the first invalid element as a struct finding in scratch, at the block's index. */
+/* Writes the kernel that searches the data of an operator for invalid elements (op->host.allows). Each block searches
+ * its share of the operand, and stores the first invalid element as a struct finding in scratch, at the block's
+ * index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
 /* Writes a kernel that computes several calls at once. Their texts are the same, but the words of their arguments
