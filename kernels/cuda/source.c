@@ -73,7 +73,7 @@ add_alignment_test(struct str *s, const char *lying, const char *name, int i, si
         str_addf(s, "%s(uint64_t)a.%s%d.data %% %d == 0", s->len ? " && " : "", name, i, (int)pack_bytes);
 }
 
-/* ---- engine "each": chains ---- */
+/* ---- engine "each" (each thread computes some elements): chains of element-wise operators ---- */
 
 /* Returns the body of a step, and sets the type in which the step computes. */
 static const char *
@@ -395,7 +395,7 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "copy", threads);
 }
 
-/* ---- combinations: chains of additions, maxima or minima ---- */
+/* ---- combinations: several operands are added, or their maximum or minimum is taken ---- */
 
 static const struct op *
 combining(enum reduce r, enum dtype d)
@@ -460,7 +460,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     return cuda_source_chain(a, -1, nin, step, nin, in, 1, to, s);
 }
 
-/* ---- engine "each": functions of positions ---- */
+/* ---- engine "each": operators whose elements are functions of their positions ---- */
 
 static void
 add_position(struct making *m, const struct kcall *k)
