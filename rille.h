@@ -502,8 +502,8 @@ int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* returns the bytes per element; 0: unknown dtype (rille_error()) */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
-/* returns true if values can be assigned to t: t is a leaf, a clone, or a leaf to which a value with a gradient was
- * assigned */
+/* Returns true if values can be assigned to t. That is the case for leaves and clones. A leaf remains assignable
+ * after a value with a recorded gradient was assigned to it, although it is then no leaf (rille_tensor_is_leaf()). */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
 /* returns the dimension along which the values of t count 0, 1, 2, ..., if t is an arange whose other dimensions
  * have size 1; -1: t is no such tensor, or its value is in memory */

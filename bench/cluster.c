@@ -143,7 +143,7 @@ word_get(struct side *s)
     memcpy(s->own, s->board->large, LARGE);
 }
 
-/* ---- Rille: the bus of a host ---- */
+/* ---- Rille: the bus, which carries messages between the processes of a host ---- */
 
 static void
 bus_open(struct side *s, void *segment, int nslot, const uint32_t *owner)

@@ -64,7 +64,7 @@ local function training(name, case, batch, length, how)
   collectgarbage()
 end
 
--- ---- the limit, on one device with all threads ----
+-- ---- the limit of the machine: lower bound of the times, measured on one device with all threads ----
 
 local one = rille.placement("cpu", {0})
 

@@ -76,7 +76,8 @@ members_of_mesh(struct inverse *v)
     }
 }
 
-/* Lists those destination positions of a cell's group that read the replica at source position `self`. */
+/* Lists the destination positions of the group that read the current cell (deal.h) from source position `self`. The
+ * other members of the group read the cell from other source positions, which hold replicas of it. */
 static void
 find_group_members(struct inverse *v, int32_t group)
 {

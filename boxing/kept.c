@@ -1,8 +1,9 @@
 /* kept.c - counts the elements that stay in place, without visiting every rank.
  *
  * A position holds a range of each dimension before the move and one after. The number of elements that the position
- * keeps is the product of the overlaps. The sum over positions factors into groups of dimensions that no mesh axis
- * connects. Within a group the search enumerates axis by axis, but only the coordinates that matter:
+ * keeps is the product of the overlaps. A mesh axis connects two dimensions if it splits one before the move and the
+ * other after the move. The sum over positions is a product of sums, one per group of connected dimensions. Within a
+ * group the search enumerates axis by axis, but only the coordinates that matter:
  * - An axis is left out if it cuts one side only, and no other axis cuts that range
  *   further. The parts of the axis then add up to the range.
  * - Parts that do not overlap the other side's range are skipped, because they keep
@@ -87,7 +88,9 @@ describe_move(const struct grid *from, const struct grid *to, struct move *m)
             if (m->dim[side][a] >= 0) m->cut_by[m->dim[side][a]] |= 1u << a;
 }
 
-/* Returns, as bits, the dimensions that axes connect to the first dimension. */
+/* Returns a bit mask of the dimensions that are connected to dimension `first`, with `first`. Two dimensions are
+ * connected if one mesh axis splits one of them before the move and the other after the move. Dimensions that are
+ * connected to a third dimension are connected, too. */
 static uint32_t
 tied_to(const struct move *m, int first)
 {

@@ -16,8 +16,8 @@
 #include "boxing/box.h"
 
 /* Cost parameters of a machine. The cost of a hop is hop_ns, plus the cost of filling stage buffers, plus the cost
- * of filling destination shards. Each of the two fillings has four kinds of cost: messages, bytes received, bytes
- * reduced and bytes copied. Each kind counts with its maximum over the ranks, and the four maxima are added. */
+ * of filling destination shards. The cost of each filling is the sum of four terms: messages, bytes received, bytes
+ * reduced and bytes copied. Each term is that of the rank with the most. */
 struct box_cost {
     double alpha_ns;          /* cost per message, ns */
     double beta_ns_per_byte;  /* cost per byte received, ns */

@@ -348,7 +348,8 @@ plan_cell(struct maker *m, const struct box *cell, int32_t group)
     append_step(m, step, cell);
 }
 
-/* Plans the cells of destination position `pos`. */
+/* Plans how the shard of destination position `pos` is filled, cell by cell. A cell is the intersection of a source
+ * tile and a destination tile (deal.h). */
 static void
 plan_cells(struct maker *m, int32_t pos, struct spot at)
 {

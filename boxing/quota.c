@@ -56,8 +56,9 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* Tiles of the rank at a mesh position, named by their corners. has: tile of which the rank holds an addend; wants:
- * tile that the rank needs as a member of `group`. -1: no tile. */
+/* Tiles of the rank at a mesh position, named by their corners. has: tile of which the rank holds an addend. wants:
+ * tile that the rank needs; -1: none. group: index of the addend that the rank has in the destination; ranks with the
+ * same addend form a group, and the destination has one group per addend. */
 struct claim {
     int32_t has, wants, group;
 };
@@ -72,8 +73,9 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Counts, for each group, the ranks whose tiles equal those of this position, and returns the smallest count. -1: an
- * earlier position counted these ranks. */
+/* Considers the ranks that hold and need the same tiles as the rank at position pos. Returns the number of these
+ * ranks in the smallest group. -1: an earlier position has the same tiles, so the call for that position has counted
+ * these ranks. 0: there are more than QUOTA_TILES groups, so they are not counted. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {

@@ -35,8 +35,8 @@ local function named_value(level, kind, name)
   return found
 end
 
--- Returns the object of a failed call obj:name(). Lua keeps it among the temporaries of the function at this level,
--- so the last Rille object there is taken.
+-- Returns the object of a failed call obj:name(). Lua keeps the object among the temporaries of the function at this
+-- level, where it is the last Rille object.
 local function receiver(level)
   local found
   each_local(level + 1, function(value) if Module.__is(value) or rille._class_text(value) then found = value end end)

@@ -159,8 +159,8 @@ function nested.gather(traces, ...)
   return table.unpack(results, 1, results.n + #tensors)
 end
 
--- Returns the n results of a call, with a new table in place of each template. The arguments after the n results are
--- the tensors that fill the tables.
+-- Undoes nested.gather(): returns the n results, with a new table in place of each template. The arguments after the
+-- n results are the tensors that fill these tables.
 function nested.rebuild(n, ...)
   local values = table.pack(...)
   local at = n

@@ -39,8 +39,8 @@ struct search {
     struct sig_list list;
     int nfree, axis[MAX_AXIS]; /* mesh axes with more than one rank ("free axes") */
     uint64_t may[MAX_AXIS];    /* by free axis, as bits: signatures that make no value partial without a request */
-    /* by free axis, as bits: signatures whose partial results follow from the operands' layouts. These results add
-     * no pending reduction */
+    /* by free axis, as bits: signatures that split a factor which the operands' layouts split already (debt.c). If
+     * such a signature makes a result partial, its reduction does not count as a cost of the call (point_owes()) */
     uint64_t forced[MAX_AXIS];
     int ncombination; /* number of combinations; EXACT + 1: more than EXACT */
     int nmover;

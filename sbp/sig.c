@@ -486,7 +486,8 @@ cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut
     }
 }
 
-/* Calls cut_dim() for all dimensions with one factor; merged: for all merged dimensions instead. */
+/* Reduces the fractions cut[f] of the factors f, for the dimensions of all operands and results. merged false: for
+ * dimensions that consist of one factor. merged true: for dimensions that merge several factors. */
 static void
 cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
 {

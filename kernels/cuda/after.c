@@ -158,7 +158,8 @@ renumber_source(struct cuda_source *s, const struct after *f)
         }
 }
 
-/* Sets the views that the leading call would have outside a chain; its first result is dense. */
+/* Sets the operand and result views of the chain's first call, `lead`, as if it were not fused. The chain does not
+ * store the first result, so a dense view stands for it. */
 static void
 lead_views(const struct fuse_step *lead, const struct making_ends *e, struct view *in, struct view *out)
 {

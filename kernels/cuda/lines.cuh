@@ -170,8 +170,9 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             __syncthreads();
         }
     }
-    /* Returns the fold of start and f(0..n-1), on all threads of the team. If f returns lanes, only rank 0 gets
-     * the result. start must be the neutral element of the fold, because it may be counted more than once. */
+    /* Returns the fold of start and f(0..n-1) to all threads of the team. If f returns struct lanes, only the team's
+     * first thread, rank() == 0, gets the result. start must be the neutral element of the fold, because the fold may
+     * include it more than once. */
     template <class Fold, int FOURS = HALVES, class C, class F> METHOD auto fold(C start, F f) const
     {
         if constexpr (is_lanes<decltype(f(element()))>::IS)

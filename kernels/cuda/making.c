@@ -217,7 +217,8 @@ making_add_number(struct making *m, int k, enum dtype d)
     str_addf(&m->head, "    READ_NUMBER(%d, %s)\n", k, making_memory(d));
 }
 
-/* Writes the declaration of a view that a body reads element by element or by position. */
+/* Writes the declaration of a view: address, sizes, strides, offset of the shard and global sizes. With these, a body
+ * can access any element. */
 void
 making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
 {

@@ -73,7 +73,7 @@ add_alignment_test(struct str *s, const char *lying, const char *name, int i, si
         str_addf(s, "%s(uint64_t)a.%s%d.data %% %d == 0", s->len ? " && " : "", name, i, (int)pack_bytes);
 }
 
-/* ---- engine "each": chains ---- */
+/* ---- engine "each" (each thread computes some elements): chains of element-wise operators ---- */
 
 /* Returns the body of a step, and sets the type in which the step computes. */
 static const char *
@@ -395,7 +395,7 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "copy", threads);
 }
 
-/* ---- combinations: chains of additions, maxima or minima ---- */
+/* ---- combinations: several operands are added, or their maximum or minimum is taken ---- */
 
 static const struct op *
 combining(enum reduce r, enum dtype d)
@@ -460,7 +460,7 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
     return cuda_source_chain(a, -1, nin, step, nin, in, 1, to, s);
 }
 
-/* ---- engine "each": functions of positions ---- */
+/* ---- engine "each": operators whose elements are functions of their positions ---- */
 
 static void
 add_position(struct making *m, const struct kcall *k)
@@ -526,7 +526,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- finders of invalid data ---- */
+/* ---- finders: kernels that search for invalid data ---- */
 
 static int
 finders_of(int64_t n)
@@ -535,7 +535,7 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder of invalid data. at(p): value of element p; first: start of the allowed range; count: length of
+/* Body of a finder. at(p): value of element p; first: start of the allowed range; count: length of
  * the range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "

@@ -63,7 +63,7 @@
 
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
 enum { CUDA_SOURCES = 62 }; /* maximum number of operands of a combination */
-enum { CUDA_FINDERS = 64 }; /* maximum number of blocks of a finder of invalid data */
+enum { CUDA_FINDERS = 64 }; /* maximum number of blocks of a kernel that searches an operand for invalid data */
 enum { CUDA_WHAT = 40 };    /* maximum length of the part of a kernel's name that says what it computes, characters */
 
 struct cuda_source {
@@ -114,16 +114,18 @@ int cuda_source_copy(struct arena *a, const struct view *from, const struct view
 int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *in, const struct view *to,
                         struct cuda_source *s);
 
-/* Writes the finder of an operator that checks data (op->host.allows). Each block searches its share of the
- * operand. It stores the first invalid element as a struct finding in scratch, at the block's index. */
+/* Writes the finder of an operator that checks data (op->host.allows): a kernel that searches an operand for invalid
+ * data. Each block searches its share of the operand. It stores the first invalid element as a struct finding in
+ * scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* Writes a kernel that computes several calls at once. Their texts are the same, but the words of their arguments
- * differ. Each call gets the same number of blocks as in a launch of its own, so its result has the same bits. The
- * source must have one pass and must not be a product.
+/* Writes a kernel that computes several calls in one launch. The calls have the same source text, and differ only in
+ * the words of their kernel arguments (such as sizes, strides and addresses). Each call gets the same number of
+ * blocks as in a separate launch, so its result is bit-identical. The source must have one pass and must not be a
+ * product.
  *
- * The argument begins with `room` words: by call, the number of its end block. The words of the calls' own
- * arguments follow. */
+ * The argument of the new kernel begins with `room` words: by call, the number of its end block. The words of the
+ * calls' own arguments follow. */
 void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
 extern const char cuda_device_text[]; /* text of device.cuh, lines.cuh, members.cuh */

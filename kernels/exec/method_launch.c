@@ -12,7 +12,8 @@ make_compiled(struct exec *e, int device)
     int nstep = e->made.nstep, lead = epilogue_by(nstep, e->made.step);
     if (!(device_kind(device)->flags & COMPILES)) return 0;
     if (!e->fused) TRY(cuda_launch_call(&e->arena, &e->k, &l));
-    /* RILLE_CHECK=ref compares the producer's result, which the compiled kernel of a whole chain does not store. */
+    /* With RILLE_CHECK=ref, a chain with a producer is not compiled as one kernel: the check compares the producer's
+     * result, and such a kernel does not store it. */
     else if (lead < 0 || !kernel_checks())
         TRY(cuda_launch_chain(&e->arena, lead, nstep, e->made.step, e->nin, e->in, e->nout, e->out, &l));
     return l ? exec_accept(e, &method_launch, l->source.engine, l, align_64(l->scratch_bytes)) : 0;

@@ -68,7 +68,8 @@ take_scratch(struct making *m, const struct view *v)
     return at;
 }
 
-/* Adds an action that runs the newest part. The caller sets the addresses. */
+/* Adds an action that runs the part e->part[e->npart], which the caller has just made, and counts that part. The
+ * caller sets the addresses of the operands and results. */
 static struct action *
 part_action(struct making *m, int nin, int nout, struct action *list, int *n)
 {

@@ -2,9 +2,9 @@
  *
  *   dx[c] = exp(x[c] - m) dsum + t[c] dat
  *
- * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0 if the label is
- * ignored. Loss and gradient of {512, 50304} over two ranks, two cores of an EPYC (Zen 5): 11.1 ms; as separate
- * operators 31.2 ms. */
+ * x: logits. m: the number that cross_entropy_parts subtracted from the logits. dsum, dat: gradients of its results
+ * `sum` and `at`. With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0
+ * if the label is ignored. */
 #include "kernels/op/lib/cross_entropy.h"
 
 #include <math.h>
@@ -42,7 +42,8 @@ ref(const struct kcall *k)
 
 /* ---- variant: lines of classes ---- */
 
-/* Computes one line of the gradient. Adds the label's target before the line is rounded to its dtype. */
+/* Computes one line of the gradient. The element of the label is computed in f64, so that the sum of its two terms is
+ * rounded once. */
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *line)
 {

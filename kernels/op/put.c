@@ -55,8 +55,8 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Writes the entries of src into dense memory whose elements have `bytes` bytes. The memory may be that of x
- * (update in place). */
+/* Computes y. Copies x to the result, unless the result is in the memory of x (update in place). Then overwrites the
+ * entries at the positions `at` along the axis with the entries of src. bytes: size of an element. */
 static void
 put(const struct kcall *k, size_t bytes)
 {

@@ -39,7 +39,7 @@ infer(const struct call *c, int64_t *size)
         return call_fail(E_SHAPE, c, "w must have %d rows per column, found %lld rows and %lld columns",
                          (int)cell_gates(cell), (long long)c->in[RECUR_W].dim[0], (long long)hidden);
     if (!absent(&c->in[RECUR_C0]) && cell != CELL_LSTM)
-        return call_fail(E_ARG, c, "c0 must be given for cell = \"lstm\" only");
+        return call_fail(E_ARG, c, "c0 must be absent unless cell = \"lstm\"");
     if (cell != CELL_LSTM) size[0] = 0, size[1] = cell_saves(cell) * hidden;
     return 0;
 }

@@ -1,5 +1,6 @@
--- resample.lua - changes the size of images with the bits of Pillow 13: weights are rounded to 22 binary places, and
--- the pixels are rounded to 8 bits after the pass along the rows and after the pass along the columns.
+-- resample.lua - resizes images; the results are bit-identical to those of Pillow 13. Weights are rounded to 22
+-- fractional bits. Pixels are rounded to 8 bits after the pass along the rows, and again after the pass along the
+-- columns.
 
 local rille = require "rille"
 local layout = require "rille.layout"

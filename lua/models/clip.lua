@@ -131,8 +131,10 @@ function Pair:forward(ids, images, given)
   return self.logit_bias and y + towers.wide(self.logit_bias):reshape{} or y
 end
 
-local function text_words(c) return ("texts: %d layers of %d"):format(c.layers, c.width) end
-local function image_words(c) return ("images of %d: %d layers of %d"):format(c.image, c.layers, c.width) end
+local function text_words(c) return ("text tower: %d layers of width %d"):format(c.layers, c.width) end
+local function image_words(c)
+  return ("image tower: images of %d pixels a side, %d layers of width %d"):format(c.image, c.layers, c.width)
+end
 
 function Pair:describe() return text_words(self.config.texts) .. "; " .. image_words(self.config.images) end
 

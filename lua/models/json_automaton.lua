@@ -24,7 +24,7 @@ function automaton.sequence(...) return {kind = "sequence", ...} end
 function automaton.choice(...) return {kind = "choice", ...} end
 function automaton.optional(e) return automaton.choice(e, automaton.sequence()) end
 
--- Returns an expression that reads e any number of times.
+-- Returns an expression that matches zero or more repetitions of e.
 function automaton.many(e)
   local all = automaton.choice(automaton.sequence())
   all[2] = automaton.sequence(e, all)

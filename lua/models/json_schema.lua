@@ -45,7 +45,7 @@ local function map_of(e)
   return enclosed("{", optional(sequence(member, many(comma(member)))), "}")
 end
 
--- Returns an array of least to most elements that match e. most: nil for no limit.
+-- Returns an array with at least `least` and at most `most` elements, all of which match e. most: nil for no limit.
 local function array_of(e, least, most)
   local more = {} -- number of elements -> expression of the elements that may follow
   local function after(n)

@@ -66,7 +66,7 @@ function Model:save(dir, options) return files.save(self.kind, self, dir, option
 
 function Model:describe()
   local c = self.config
-  return ("%d layers of %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
+  return ("%d layers of width %d, %d heads, %d ids"):format(c.layers, c.width, c.heads, c.vocab)
 end
 
 check.strict("models", Model, true)

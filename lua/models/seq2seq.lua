@@ -164,7 +164,8 @@ local function new_listener(model, features, mask)
   return self
 end
 
--- Returns the memory (see Cross) of the texts in the current pass.
+-- Returns, by layer, the keys, values and mask of the cross-attention for the texts in the current pass. memory: the
+-- keys, values and mask for all texts.
 local function of_pass(memory, cache)
   if not (cache and cache.slot) then return memory end
   local list = {}
@@ -241,7 +242,7 @@ end
 function Model:describe()
   local c = self.config
   local layers = c.decoder and ("%d and %d"):format(c.encoder.layers, c.decoder.layers) or c.encoder.layers
-  return ("%s layers of %d, %d ids"):format(layers, c.width, c.vocab)
+  return ("%s layers of width %d, %d ids"):format(layers, c.width, c.vocab)
 end
 
 -- Returns the default first id of a generated text.

@@ -26,8 +26,9 @@ local function incomplete(text)
   return 0
 end
 
--- Returns the text of the ids that were not decoded yet; "" while its last character is incomplete. Decodes the ids
--- reported last again, together with the new ones, because decoders treat the first id of a text differently.
+-- Returns the text of the new ids: those after the last call that returned text; "" while the last character is
+-- incomplete. Decodes the ids of that call and the new ids together, and removes the text of the former, because
+-- decoders treat the first id of a text differently.
 local function fresh_text(self, final)
   local before, all = decoded(self, self.first, self.read), decoded(self, self.first, #self.ids)
   if not final and (incomplete(all) > 0 or all:sub(-3) == "\u{fffd}" and #self.ids - self.read < 4) then return "" end

@@ -182,7 +182,7 @@ function Model:start() Decoder.start(self) end
 function towers.wide(y) return y.dtype == "f32" and y or y:to("f32") end
 
 for _, name in ipairs{"generate", "scheduler"} do
-  Model[name] = function(self) check.fail("%s: %s is not supported, because an encoder predicts no next id", self.__name, name) end
+  Model[name] = function(self) check.fail("%s: %s is not supported, because an encoder does not generate tokens", self.__name, name) end
 end
 
 -- Returns the kind (language.lua) of a model_type. class(config) creates the model. of(c, contents, model_type, dir)

@@ -49,7 +49,8 @@ end
 
 function Vision:describe()
   local c = self.config
-  return ("%d layers of %d, %d heads, images of %d, patches of %d"):format(c.layers, c.width, c.heads, c.image, c.patch)
+  return ("%d layers of width %d, %d heads, images of %d pixels a side, patches of %d"):format(c.layers, c.width, c.heads,
+    c.image, c.patch)
 end
 
 -- ---- files ----

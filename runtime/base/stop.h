@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct stop {
-    /* called by any thread; once it has returned true, it must always return true; NULL: no check */
+    /* cancellation check: returns true if the work should stop. Called by any thread. After the first true, every
+     * later call must return true. NULL: no check */
     bool (*wanted)(void *arg);
     void *arg;
 };

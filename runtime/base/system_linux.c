@@ -139,7 +139,7 @@ system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release)
 void
 system_memory_unlink(const char *name)
 {
-    (void)name; /* the name belongs to the descriptor */
+    (void)name; /* the name, /proc/PID/fd/N, disappears when the descriptor is closed */
 }
 
 /* ---- descriptors ---- */

@@ -2,8 +2,8 @@
  *
  *   members: local head, packed bytes | central directory: one record per member | end record
  *
- * Numbers beyond 32 bits are stored in an extra field of the record, and a 64-bit end record precedes the ordinary
- * end record (ZIP64). The packed size gives an upper bound for the unpacked size. PKWARE's APPNOTE.TXT describes the
+ * Numbers beyond 32 bits are stored in an extra field of the record, and a ZIP64 end record precedes the ordinary end
+ * record. The packed size gives an upper bound for the unpacked size. PKWARE's APPNOTE.TXT describes the
  * format. */
 #include "runtime/file/zip.h"
 
@@ -46,7 +46,7 @@ struct directory {
     int64_t at, n; /* at: position of the next record; n: number of records left */
 };
 
-/* Reads the 64-bit end record, if there is one: a locator before the ordinary end record points to it. */
+/* Reads the ZIP64 end record, if there is one: a ZIP64 locator before the ordinary end record states its position. */
 static int
 find_end64(const struct source *s, int64_t end, struct directory *d)
 {
@@ -58,7 +58,7 @@ find_end64(const struct source *s, int64_t end, struct directory *d)
     TRY(is_offset_within(s, little_endian(b + 8, 8), &at));
     TRY(source_read(s, at, b, END64));
     if (little_endian(b, 4) != 0x06064b50)
-        return damaged(s, "its 64-bit end record is not at the position in its locator");
+        return damaged(s, "the ZIP64 end record is not at the position that the ZIP64 locator states");
     TRY(is_offset_within(s, little_endian(b + 32, 8), &d->n));
     return is_offset_within(s, little_endian(b + 48, 8), &d->at);
 }

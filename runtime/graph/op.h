@@ -86,7 +86,8 @@ struct call {
     const struct type *in; /* types of operands; dtype DT_NONE: absent; weak: a number */
     struct type *out;      /* types of results: dtype and, after shape inference, shape */
     const struct attr *attr;
-    /* layouts of the operands (NULL: a number, or absent); layout NULL: unknown */
+    /* by operand: its layout; an entry is NULL if the operand is a number or absent. layout == NULL: layouts are
+     * unknown */
     const struct layout *const *layout;
     /* by operand i: the first operand (<= i) with the same value as operand i, so that each value is moved once;
      * NULL: all values differ */

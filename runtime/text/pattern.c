@@ -157,11 +157,10 @@ skip_set(const char *p, enum dialect dialect, const char **part)
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {
-    if (p[1] == ',' && isdigit((unsigned char)p[2])) return "an interval without its least number, {,n}";
+    if (p[1] == ',' && isdigit((unsigned char)p[2])) return "an interval without a minimum, {,n}";
     size_t digits = strspn(p + 1, "0123456789");
-    return dialect == DIALECT_ONIGURUMA && digits && !strncmp(p + 1 + digits, "}?", 2)
-               ? "an interval that is optional, {n}?"
-               : NULL;
+    return dialect == DIALECT_ONIGURUMA && digits && !strncmp(p + 1 + digits, "}?", 2) ? "an optional interval, {n}?"
+                                                                                       : NULL;
 }
 
 /* Returns true if p points to a letter that equals a sequence of letters when case is ignored, or to such a
@@ -185,9 +184,9 @@ foreign_caseless(const char *p, enum dialect dialect)
         if (*p == '(') depth++;
         if (*p == ')') depth--;
         if (dialect == DIALECT_RUST && *p == '\\' && (p[1] == 'p' || p[1] == 'P'))
-            return "a property where case does not matter, (?i";
+            return "a Unicode property, \\p or \\P, where the option (?i) ignores case";
         if (dialect == DIALECT_ONIGURUMA && folds_to_several((const unsigned char *)p))
-            return "(?i before letters that also match another number of letters (ss and U+00DF)";
+            return "the option (?i) before a letter that equals several letters, such as U+00DF and ss";
     }
     return NULL;
 }
@@ -199,7 +198,7 @@ foreign_options(const char *p, enum dialect dialect)
     const char *end = p + 2 + n, *off = memchr(p + 2, '-', n);
     if (!n || (*end != ':' && *end != ')')) return NULL;
     if (dialect == DIALECT_ONIGURUMA && (memchr(p + 2, 'm', n) || memchr(p + 2, 's', n)))
-        return "an option m or s, (?m";
+        return "an option m or s, (?m) or (?s)";
     return memchr(p + 2, 'i', (size_t)((off ? off : end) - p - 2)) ? foreign_caseless(end + 1, dialect) : NULL;
 }
 
@@ -212,7 +211,7 @@ foreign_pattern(const char *pattern, enum dialect dialect, bool anchors)
         if (dialect != DIALECT_OWN && *p == '{') part = foreign_interval(p, dialect);
         if (dialect != DIALECT_OWN && !strncmp(p, "(?", 2)) part = foreign_options(p, dialect);
         if (*p == '\\') part = foreign_escape(p, dialect);
-        if (anchors && (*p == '^' || *p == '$')) part = "an end of lines, ^ or $";
+        if (anchors && (*p == '^' || *p == '$')) part = "a line anchor, ^ or $";
         p = *p == '\\' ? skip_escape(p) : *p == '[' ? skip_set(p, dialect, &part) : p + 1;
     }
     return part;
@@ -235,6 +234,6 @@ has_words(const char *p)
 const char *
 pattern_moved(const char *pattern, enum dialect dialect)
 {
-    if (dialect == DIALECT_RUST && has_words(pattern)) return "words, \\w or \\W";
+    if (dialect == DIALECT_RUST && has_words(pattern)) return "a word class, \\w or \\W";
     return dialect == DIALECT_ONIGURUMA ? NULL : foreign_pattern(pattern, DIALECT_ONIGURUMA, true);
 }

@@ -34,7 +34,7 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *piece = json_array_get(list, i), *special = json_object_get(piece, "SpecialToken");
         if (json_object_get(piece, "Sequence")) {
-            if (behind) return part_refuse(path, "post_processor", "single must have one Sequence, found two");
+            if (behind) return part_refuse(path, "post_processor", "\"single\" must have one Sequence, found two");
             behind = true;
             continue;
         }
@@ -42,15 +42,16 @@ read_template_processing(struct tokenizer *t, const char *path, const json_t *pa
         const json_t *ids = json_object_get(name ? json_object_get(names, name) : NULL, "ids");
         if (!name)
             return part_refuse(path, "post_processor",
-                               "each element of single must be a Sequence, or a SpecialToken with an id");
+                               "each element of \"single\" must be a Sequence, or a SpecialToken with an id");
         if (!json_is_array(ids))
             return fail(E_ARG,
-                        "%s: post_processor: special_tokens must list the ids of SpecialToken '%.200s' of single", path,
-                        name);
+                        "%s: post_processor: special_tokens must list the ids of '%.200s', "
+                        "which \"single\" uses",
+                        path, name);
         for (size_t k = 0; k < json_array_size(ids); k++)
             TRY(known_id(t, path, json_array_get(ids, k), behind ? &t->after : &t->before));
     }
-    return behind ? 0 : part_refuse(path, "post_processor", "single must have one Sequence, found none");
+    return behind ? 0 : part_refuse(path, "post_processor", "\"single\" must have one Sequence, found none");
 }
 
 /* Reads a template: {"cls": [text, id], "sep": [text, id]} */

@@ -33,7 +33,9 @@ struct net_use {
 struct net_tensor {
     int32_t maker;
     const uint16_t *form; /* by candidate of the maker: the form in which it makes the tensor */
-    int32_t nfrom, nto;   /* nfrom: number of forms that the maker makes; nto: number of forms that readers need */
+    /* A form is a layout of the tensor, as a number. nfrom: number of forms in which the maker can make the tensor;
+     * nto: number of forms that its readers can need */
+    int32_t nfrom, nto;
     int32_t nuse;
     const struct net_use *use;
     /* [from * nto + to]: conversion cost, ns; NET_NEVER: impossible. NULL: the tensor has no readers */

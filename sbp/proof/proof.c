@@ -765,7 +765,9 @@ proof_check_step(struct state *s)
     TRY(check_choice(s->r));
     TRY(prove_build(s));
     TRY(steps(s));
-    if (!s->closed) return fail(E_PLAN, "certificate: the proof does not show the bound");
+    if (!s->closed)
+        return fail(E_PLAN,
+                    "certificate: the proof ends before it excludes every choice cheaper than the claimed bound");
     return check_digest(s->r, text);
 }
 

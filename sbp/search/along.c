@@ -33,7 +33,10 @@ struct along {
     const struct net *net;
     struct net few;
     const struct left **left; /* by node: its remaining candidates */
-    bool hold;                /* a node without decisions by axis (net_node.part NULL) keeps its candidate */
+    /* A candidate is one way to compute a node; net_node.part has its decisions on each mesh axis. The search changes
+     * the decisions on one axis. A node without such decisions (part NULL) keeps its candidate if hold is true, and
+     * may take any candidate if hold is false. */
+    bool hold;
     struct hash_table lists, arrays;
 };
 

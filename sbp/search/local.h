@@ -36,9 +36,10 @@ void choose_possible(struct local *l);
  * Ends after a fixed number of changes. */
 void choose_around(struct local *l, int32_t node);
 
-/* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided earlier, with which node i agrees
- * without conversion. If several neighbours qualify, it is the one for which another candidate of i could cost most.
- * i itself: no neighbour qualifies. */
+/* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided before node i, that determined the
+ * candidate of i. A neighbour without conversion to or from i precedes neighbours with conversion. Next, it is the
+ * neighbour whose conversion would become most expensive if i took another candidate. Next, it is the neighbour that
+ * was decided first. i itself: no neighbour was decided earlier, or i has only one possible candidate. */
 void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 #endif

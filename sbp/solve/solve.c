@@ -200,8 +200,8 @@ solve_all(struct arena *a, const struct net *n, const struct solve_options *o, s
         return nothing_meets(n, lowest.peak, out->floor);
     }
     if (r.cost >= NET_NEVER)
-        return fail(E_PLAN, "planner: no choice %s",
-                    r.bound >= NET_NEVER ? "is possible" : "was found before the time limit");
+        return fail(E_PLAN, r.bound >= NET_NEVER ? "planner: no choice of layouts is possible"
+                                                 : "planner: no choice of layouts was found before the time limit");
     out->choice = r.choice;
     out->net = n;
     out->cost = r.cost;

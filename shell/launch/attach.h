@@ -24,7 +24,8 @@ enum { ATTACH_MOST = 1 << 16, ATTACH_TITLE = 48, ATTACH_STREAMS = 3 };
 /* Abstract socket name: user id, process id, title. */
 #define ATTACH_NAME "rille-attach/%ld/%ld/%s"
 
-/* attached.c: accepts terminals until the process ends. `title` names the program that runs on L. */
+/* Starts to accept connections of `rille attach` and `rille status`, until the process ends (attached.c). title: name
+ * of the program that runs on L. */
 void attached_open(lua_State *L, const char *title);
 
 /* attach.c: finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the

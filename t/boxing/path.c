@@ -71,7 +71,7 @@ complain(const char *what, const struct type *t, const struct layout *from, cons
     str_free(&s);
 }
 
-/* Returns true if the hops lead from layout to layout, and each hop is a move. */
+/* Returns true if the hops form a path from layout `from` to layout `to`, and each hop is a possible move. */
 static bool
 is_joined(const struct type *t, const struct box_candidate *c, const struct layout *from, const struct layout *to)
 {

@@ -103,7 +103,7 @@ deflated(const struct bytes *in)
 }
 
 /* Returns a zip file that contains only x.npy, and frees the .npy bytes. wide: uses zip64, with 64-bit sizes and a
- * 64-bit end record. */
+ * ZIP64 end record. */
 static struct bytes
 zip_of(struct bytes npy, bool packed, bool wide)
 {

@@ -168,7 +168,7 @@ tap.group("files", function()
   refused(with{normalizer = '5'}, {"the normalizer must have a type; supported"}, "a normalizer that is not an object is refused")
   refused(with{normalizer = '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Other"}]}'}, {"'Other'"}, "a normalizer within a sequence is refused")
   refused(with{post_processor = '{"type":"Other"}'}, {"post_processor", "Other"}, "an unknown post-processor is refused")
-  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"special_tokens must list the ids of SpecialToken 'x' of single"}, "a template with an unknown token is refused")
+  refused(with{post_processor = '{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}]}'}, {"special_tokens must list the ids of 'x', which \"single\" uses"}, "a template with an unknown token is refused")
   local template = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}}],"special_tokens":{}}'
   for _, second in ipairs{template, '{"type":"RobertaProcessing","cls":["a",5],"sep":["b",1]}'} do
     local both = '{"type":"Sequence","processors":[{"type":"ByteLevel"},' .. template .. "," .. second .. "]}"
@@ -186,8 +186,8 @@ tap.group("files", function()
     {with_cutter('{"type":"Metaspace","replacement":""}'), "Metaspace: replacement must not be empty"},
     {with_cutter('{"type":"Metaspace","replacement":"_","prepend_scheme":"often"}'), "prepend_scheme must be always, first or never, found 'often'"},
     {with_cutter('{"type":"Sequence"}'), "pre_tokenizer: Sequence must have a list of parts"},
-    {with{post_processor = '{"type":"TemplateProcessing","single":[]}'}, "post_processor: single must have one Sequence, found none"},
-    {with{post_processor = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}'}, "single must have one Sequence, found two"},
+    {with{post_processor = '{"type":"TemplateProcessing","single":[]}'}, 'post_processor: "single" must have one Sequence, found none'},
+    {with{post_processor = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}'}, '"single" must have one Sequence, found two'},
   } do refused(case[1], {case[2]}, case[2]) end
   -- Columns: a pattern; the part of it that tokenizer.json rejects; the part that a .tiktoken file rejects (nil: it
   -- accepts the pattern).

@@ -365,7 +365,8 @@ try_parts(void)
     gemm_panel = panel;
 }
 
-/* Checks prim_isa_has_amx() on flags of oneDNN: AMX with one more bit has AMX, AMX without one bit has not. */
+/* Checks prim_isa_has_amx() on oneDNN's instruction-set masks: true for the AMX mask with any further bit set, false
+ * for the AMX mask with any of its bits cleared. */
 static void
 try_isa(void)
 {

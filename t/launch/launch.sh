@@ -15,8 +15,10 @@ digits() { # digits LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   cat "$dir/log"
 }
 cd "$root" || exit 1
-# Columns: layout, workers, hosts, transport (sums: reductions of any size pass from host to host; key: encrypted
-# tcp).
+# Columns: layout of examples/digits.lua, number of workers, number of hosts, and how the workers communicate:
+#   plain  tcp
+#   key    encrypted tcp
+#   sums   tcp, with cost parameters for which reductions of any size are made host by host
 clusters="single 4 4 key
 single 1 1 key
 dp 2 2 sums

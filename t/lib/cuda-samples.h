@@ -119,7 +119,8 @@ static const struct cuda_sample warp_samples[] = {
     {"conv2d_grad_w", "f32{9,4,13,12} f32{9,66,13,12} padding=1 size=3,3"},
 };
 
-/* Replaces all sizes and index bounds of a sample by 4. A kernel may be wrong only if dimensions have equal sizes. */
+/* Replaces all sizes and index bounds of a sample by 4, because some defects of kernels show only if dimensions have
+ * equal sizes. */
 static inline void
 square(const char *text, char *to, size_t capacity)
 {

@@ -1,7 +1,7 @@
-/* cutter.h - forwards TCP connections, and ends the first connection of each port after a number of bytes.
+/* cutter.h - forwards TCP connections, and cuts the first connection of each port after a number of bytes.
  *
- * A thread serves all ports. Bytes count in both directions. Later connections of a port are forwarded without an
- * end. */
+ * A thread serves all ports. The bytes of both directions count together. Later connections of a port are never
+ * cut. */
 #ifndef RILLE_T_CUTTER_H
 #define RILLE_T_CUTTER_H
 
@@ -18,12 +18,12 @@
 enum { CUTTER_PORTS = 256, CUTTER_ENDS = 4 * CUTTER_PORTS };
 struct cutter_port {
     int fd, target;
-    int64_t after; /* bytes until the end of the first connection */
+    int64_t after; /* bytes, of both directions together, after which the first connection is cut */
     int nconnection;
 };
 struct cutter_end {
     int fd, other; /* other: index of the other end of the connection */
-    int64_t *left; /* bytes until the connection ends; NULL: no end */
+    int64_t *left; /* bytes until the connection is cut; NULL: it is never cut */
 };
 struct cutter {
     pthread_t thread;
@@ -31,7 +31,7 @@ struct cutter {
     struct cutter_port port[CUTTER_PORTS];
     struct cutter_end end[CUTTER_ENDS];
     int nport, nend;
-    int ncut; /* number of connections that were ended */
+    int ncut; /* number of connections that were cut */
 };
 
 static struct sockaddr_in
@@ -71,7 +71,8 @@ cutter_accept(struct cutter *c, struct cutter_port *p)
     c->nend += 2;
 }
 
-/* Forwards bytes that have arrived, up to the end of the connection. Returns false if the connection ends. */
+/* Forwards bytes that have arrived, but none after the planned cut. Returns false if the connection was closed or
+ * must be cut now. */
 static bool
 cutter_forward(const struct cutter *c, const struct cutter_end *e)
 {

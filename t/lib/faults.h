@@ -23,10 +23,11 @@ enum fault {
     NO_ORDER,      /* streams of the next run do not wait for the previous run */
     EARLY_NUMBERS, /* live numbers of the next run are copied at once, while the previous run may still read them */
 
-    /* Faults of memory that work still uses; the test must include runtime/device/device.c, too. */
+    /* Faults of accesses to memory that stream work is using. A test of these must include runtime/device/device.c,
+     * too. */
     EARLY_LOOK,  /* host code reads data before it is written */
     EARLY_WRITE, /* host code overwrites data before it is read */
-    EARLY_GIVE,  /* memory is freed while work still uses it */
+    EARLY_GIVE,  /* memory is freed while stream work still uses it */
 };
 static enum fault fault;
 #define FAULT(mistake) (fault == (mistake))

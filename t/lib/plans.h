@@ -287,7 +287,8 @@ layouts_on(struct rille_session *s, int kind, const int32_t *rank, int npartial,
 
 /* ---- running a plan without a session ---- */
 
-/* Region of whole pages for buffers that host code reads. parts.h locks and unlocks the region. */
+/* A region of whole pages, from which a host's buffers are allocated. While parts.h runs another host's partition, it
+ * makes the region inaccessible (mprotect), so that an access by that partition is a fault. */
 struct ground {
     char *base;
     size_t used;

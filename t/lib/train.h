@@ -98,7 +98,8 @@ train_call(struct train *t, const char *op, int line, struct rille_tensor *a, st
     return rille_call(t->s, rille_op_find(op), b ? 2 : 1, arg, 0, NULL, out);
 }
 
-/* Computes the loss. The operators' errors name the lines 1 to 5 of "train.lua". */
+/* Computes the loss. Calls the operators with the source positions "train.lua", lines 1 to 5, so that errors name
+ * them; the file does not exist. */
 static inline int
 train_loss(struct train *t, struct rille_tensor *x, struct rille_tensor *y, struct rille_tensor **loss)
 {

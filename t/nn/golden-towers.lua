@@ -248,7 +248,7 @@ tap.group("arguments", function()
   end
   local vit = model_of "vit"
   tap.fails(function() vit(rille.zeros{1, 3, 16, 20}) end, {"images must be a tensor (batch, 3, 16, 16), found {1, 3, 16, 20}"}, "images of another size")
-  tap.fails(function() vit:generate{{1}} end, {"generate is not supported, because an encoder predicts no next id"}, "text of a vision model")
+  tap.fails(function() vit:generate{{1}} end, {"generate is not supported, because an encoder does not generate tokens"}, "text of a vision model")
   local dino = model_of "dinov2"
   tap.fails(function() dino(rille.zeros{1, 3, 16, 18}) end, {"(batch, 3, height, width), of patches of 4, found {1, 3, 16, 18}"}, "images of half a patch")
   local encoder = model_of "t5 encoder"

@@ -90,7 +90,7 @@ unit(struct eager *e, const struct val *sum)
     return one;
 }
 
-/* f and g at the trial's operand values, and their gradients */
+/* values and gradients of the functions f and g (top of this file) at the trial's operand values */
 struct gradients {
     bool depends, again; /* depends: f depends on an operand; again: the gradient of f does */
     double f, g;

@@ -322,8 +322,9 @@ limits_of_integers(uint64_t seed)
     limits = false;
 }
 
-/* Returns true for variants that may accept no sample in this test: 16-bit variants need certain processors, pooling
- * variants need the library, and t/kernels/long.c tests long sums. */
+/* Returns true for variants that may accept no sample in this test. A variant "f32" is used
+ * if the processor has no instructions for a 16-bit dtype. The variant "dnnl" of avg_pool2d is used if oneDNN can
+ * compute the call. A variant "long" is for long sums, which t/kernels/long.c tests. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {

@@ -86,8 +86,9 @@ tap.group("the least memory of several stages per device", function()
   end
 end)
 
--- Allowed factor between the times of plans with a larger and a smaller limit. A larger limit also tries the budgets
--- of smaller limits, but the choice of recomputed parts may start from another point.
+-- A plan may take up to this many times the time of a plan with a smaller memory limit. A larger limit also tries the
+-- budgets of smaller limits, but the search for the nodes to recompute may start from another choice, so it may find
+-- a slower plan.
 local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()

@@ -13,7 +13,8 @@ local function class(name, init, forward)
   return c
 end
 
--- Returns the bytes of forward and backward, with gradients in the parameters' layouts.
+-- Returns the bytes that forward and backward move between devices, with each gradient converted to the layout of its
+-- parameter.
 local function bytes_of(m, place, ...)
   local y = m(...)
   local weights = m:parameters()

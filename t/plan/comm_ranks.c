@@ -624,7 +624,7 @@ words(void)
         {good, 12, "the list of host 5 has an impossible size, 12 bytes"},
         {fewer, sizeof fewer, "step 3, operand 0, hop 1: host 0 takes part in a collective in which some positions"},
         {other, sizeof other, "host 5 takes part in another collective than the first host"},
-        {more, sizeof more, "host 5 has communicator ranks of other hosts"},
+        {more, sizeof more, "host 5 claims more communicator ranks than the other hosts leave"},
         {twice, sizeof twice, "host 5 has two collectives of this name"},
         {NULL, 0, "some positions have no communicator rank"},
     };

@@ -358,8 +358,9 @@ do
   tap.ok(x:sum():item() == x:sum():item(), "tensors keep their values after errors")
   tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "whatif plans for 98,304 devices")
 end
--- Checks whatif if traced layouts are not legal on the other mesh. On an axis of one rank all layouts are equal, and
--- a reshape that keeps rows split over two ranks may be impossible over three. whatif must report the bytes of a step
+-- Tests rille.whatif() with a mesh on which the traced layouts are not legal. For example, a reshape that keeps rows
+-- split over two ranks may be impossible over three. On an axis of one rank every layout is legal, so a step traced
+-- there may have layouts that are illegal on more ranks. whatif must report the same bytes as explain() of a step
 -- traced on the other mesh.
 tap.group("layouts that are legal on another mesh", function()
   local function on(n) return rille.placement("cpu", tap.ranks(n)) end

@@ -154,10 +154,12 @@ files_of_the_session_go_round_nowhere() { # prints the cycles that tsort finds
   awk '$1 != $3 && $1 ~ /^actors\/session\// && $3 ~ /^actors\/session\// { print $1, $3 }' "$calls" | tsort 2>&1 >/dev/null |
     sed 's/^tsort: //'
 }
-# A comment in docs/structure.svg lists the uses from which the picture was drawn. Calls of the GPU plug-in are not drawn.
+# The picture docs/structure.svg shows which folders call which. A comment in the file lists the calls that the
+# picture shows. The function prints the differences between that list and the calls in the sources. The picture does
+# not show calls of the GPU plug-in.
 picture_is_of_these_sources() {
   [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
-    sed 's/^</drawn, and not so:/; s/^>/so, and not drawn:/'
+    sed 's/^</only in the picture:/; s/^>/only in the sources:/'
 }
 includes_name_a_file_from_the_root() {
   quoted "${folders[@]}" t examples bench | while IFS=: read -r file header; do

@@ -1,7 +1,8 @@
-/* system.c - tests of the operating system's calls: sleeping on words, events, processes, shared memory, identities.
+/* system.c - tests system.h: waiting on a memory word (futex), events, processes, shared memory, and process
+ * identities.
  *
- * system_posix.c and system_kqueue.c include this file, so the tests run on all versions of system.h. A lost wake makes
- * the test hang. */
+ * system_posix.c and system_kqueue.c include this file, so the tests run on all versions of system.h. A lost wake-up
+ * makes the test hang. */
 #include "runtime/base/system.h"
 #include "runtime/base/clock.h"
 #include "t/lib/tap.h"

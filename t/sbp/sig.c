@@ -207,7 +207,7 @@ test_merged(void)
 /* ---- the check ---- */
 
 /* Lists every layout of a two-dimensional tensor on a mesh of two axes. If the order in which the axes split the
- * tensor matters, lists the layouts of both orders. */
+ * tensor matters, lists a layout for each order. */
 static int
 all_layouts(struct sound *s, const struct place *p, const struct layout **out)
 {

@@ -1,5 +1,6 @@
-/* dlpack.c - tests tensors that share memory with other libraries. Covers every dtype, all strides of small shapes,
- * refused tensors, and by which side and when a tensor is freed. */
+/* dlpack.c - tests tensors that share memory with other libraries. Covers every dtype, all strides of small shapes
+ * and refused tensors. Checks that shared memory is released exactly once, when the last user is done: before or
+ * after the session closes, on any thread. */
 #include "actors/session/io/dlpack.h"
 #include "rille.h"
 #include "t/lib/tap.h"

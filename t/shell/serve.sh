@@ -31,7 +31,7 @@ echo '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_atten
 "$rille" -e "rille.save('$dir/eye/model.safetensors', {none = rille.ones{}})
   rille.models.load('$dir/eye', {strict = false}):save('$dir/eye')"
 cp t/golden/tokenizer.json "$dir/eye/"
-ok "a model that predicts no next id" eval '! "$rille" serve "$dir/eye" --port 0 >"$dir/said" 2>&1 && grep "the model generates no text; expected a language model" "$dir/said"'
+ok "a model that generates no tokens" eval '! "$rille" serve "$dir/eye" --port 0 >"$dir/said" 2>&1 && grep "the model generates no text; expected a language model" "$dir/said"'
 ok "no folder" eval '"$rille" serve; [ $? = 2 ]'
 
 "$rille" serve "$dir/small" -d cpu:2 --port 0 --recipe "tensor = 0" --name tiny >"$dir/said" 2>&1 &

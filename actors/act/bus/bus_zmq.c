@@ -86,8 +86,8 @@ recv_frame(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
-/* Returns the number of ends, as the calling thread sees it. The number may be out of date, but a thread that does
- * not see the newest end yet has received no message from that end. */
+/* Returns the number of bus endpoints, one per thread, as the calling thread sees it. The number may be out of date,
+ * but a thread that does not see the newest endpoint yet has received no message from that endpoint. */
 static inline int
 bus_has_threads(const struct zmq_bus *z)
 {

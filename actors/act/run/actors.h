@@ -36,8 +36,9 @@ struct actors {
     const struct plan *plan;
     struct actor *actor; /* actor of each task */
     int32_t *first_out;  /* index of the first result of each task, among the results of all tasks */
-    int32_t **left; /* by result: number of readers that still use a register, by [fan][register]; written by the fan's
-                       thread */
+    /* by result, then [fan][register]: number of readers that have not released the register. A fan is the readers of
+     * the result on one thread; that thread writes the numbers */
+    int32_t **left;
     /* by result, then register: the stream work that wrote the register; NULL: the device has no streams */
     struct fill **fill;
     int64_t *busy_ns; /* busy time of each plan device in the last run, ns: the sum of its busy periods, each from the

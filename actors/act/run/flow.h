@@ -63,7 +63,9 @@ struct open_runs {
     uint64_t failed; /* number of the first open run whose work failed; 0: none */
     int status;      /* error that was not reported yet; 0: none */
     char text[2048];
-    struct put { /* live numbers (scalars) being copied to the device, for this run and for open runs */
+    /* A pending copy of a run's live numbers (scalars that are evaluated again before each run) to the device. There
+     * is one copy per open run, and one for this run. */
+    struct put {
         void *from, *to;
         size_t bytes, capacity; /* bytes: size of the copy; capacity: bytes allocated at `from` */
     } put[OPEN_RUNS + 1];

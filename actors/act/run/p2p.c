@@ -92,8 +92,12 @@ p2p_full(struct worker *w, int task, uint16_t turn)
     if (turn != f->turn || w->actors->channel[t->channel] + queued >= w->actors->actor[task].begun) {
         struct str text = {0};
         channel_print(&w->plan->channel[t->channel].name, &text);
-        worker_fail(w, fail(E_BUS, "channel %s: expected act %d of the link from host %d, found act %d",
-                            str_text(&text), (int)f->turn, (int)w->plan->channel[t->channel].peer, (int)turn));
+        worker_fail(w, fail(E_BUS,
+                            turn != f->turn
+                                ? "channel %s: host %d announced transfers out of order: expected number %d, found %d"
+                                : "channel %s: host %d announced a transfer that no RECV offered to receive: "
+                                  "expected number %d, found %d",
+                            str_text(&text), (int)w->plan->channel[t->channel].peer, (int)f->turn, (int)turn));
         str_free(&text);
         return;
     }

@@ -53,9 +53,10 @@ struct shipped {
     bool agreed;         /* the partitions agree on their collectives */
     uint8_t *has;        /* by rank: true if the member's present process has the program */
     uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
-    struct part *memory; /* by memory: plan partition of the workers of the memory */
+    struct part *memory; /* by memory: plan partition of that memory */
 };
-/* A plan partition, as reported by workers of its memory. */
+/* The plan partition of a memory, as reported by the memory's workers. (A memory is shared by the workers of a host,
+ * struct memory.) */
 struct part {
     unsigned char digest[CLUSTER_ID];
     bool known;
@@ -103,7 +104,7 @@ struct coordinator {
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
     int nslot;
-    uint32_t npaced;         /* number of successful runs; determines when workers are compared */
+    uint32_t npaced;         /* number of successful runs; every WINDOW runs, workers' speeds are compared */
     struct start start;      /* argument of coordinator_start(), valid in phases SHIP and RUN */
     int status, blame, node; /* first failure of the run: its status, the rank that failed, and the program node */
     uint32_t anew;           /* number of the last run that failed; 0: none */

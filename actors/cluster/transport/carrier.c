@@ -1,13 +1,13 @@
 /* carrier.c - links to workers of other hosts, and the thread that owns the links. A net carries the messages
  * (net_zmq.c, net_mpi.c).
  *
- * Device threads send messages, and the bytes of each act of a SEND (a parcel), themselves if the links are free. If
- * a link is busy, a device thread queues an item for the carrier's thread. A message is sent whole, a parcel in
- * pieces. Received data is not trusted: job, epoch, run, task and offset are checked. Received pieces stay in
- * ZeroMQ's memory until the RECV task acts and copies the bytes into its register.
+ * Device threads send messages and parcels. A parcel is the bytes that one act of a SEND task sends. If the links are
+ * free, the device thread itself sends. If a link is busy, it queues an item for the carrier's thread. A message is
+ * sent in one piece, a parcel in several. Received data is not trusted: job, epoch, run, task and offset are checked.
+ * Received pieces stay in ZeroMQ's memory until the RECV task acts and copies the bytes into its register.
  *
- * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. The ticket of a SEND's
- * act (struct transport) is done when ZeroMQ has released all pieces of the act. */
+ * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. An act of a
+ * SEND is complete (its ticket is done, struct transport) when ZeroMQ has released all pieces of its parcel. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/memory/bus_host.h"

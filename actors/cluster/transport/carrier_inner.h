@@ -17,6 +17,8 @@ enum {
     LIST_MOST = 1 << 26,
     LINK_MS = 3000, /* default of carrier_options.link_ms, ms */
 };
+/* A road is an ordered stream of messages from one worker to another. BYTES has the pieces of parcels, and messages
+ * that must arrive behind pieces; MESSAGES has all other messages. */
 enum road { MESSAGES, BYTES, NROAD };
 enum {
     CARRIER_ASK = 64,
@@ -115,7 +117,7 @@ struct item { /* an entry of the carrier's queue: a message, or a parcel */
 };
 
 /* A way to carry messages between workers: tcp or MPI. A message is a header (struct head) and at most one body.
- * Headers of a road from the same sender arrive in order. The carrier's thread calls these functions with the
+ * Messages of one sender on one road (enum road) arrive in order. The carrier's thread calls these functions with the
  * carrier's lock held. If ready() is true, a device thread may call send(), too. */
 struct net {
     const char *name;

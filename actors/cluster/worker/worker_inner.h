@@ -44,7 +44,9 @@ struct united { /* id of a communicator of a run, created by another worker */
     unsigned char id[COMMUNICATOR_ID];
 };
 
-struct brought { /* a request to a worker of another host. at: destination; from: source; n: bytes */
+/* A pending request for n bytes of worker `rank` on another host. from: offset of the bytes there; at: offset at
+ * which this worker stores them; count: number of the request (0: the entry is free). */
+struct brought {
     uint64_t count, at, from;
     int rank;
     size_t n;

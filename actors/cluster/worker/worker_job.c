@@ -155,8 +155,9 @@ workers_of(const struct worker_process *w, int memory, int i)
     return i < 0 ? n : last;
 }
 
-/* Returns the worker of another memory that this worker asks for the memory's list of channels: the worker with the
- * same index, modulo the number of workers there. So the requests are spread over the workers. */
+/* Returns the worker on another host from which this worker requests the host's list of channels. This is the worker
+ * there with the same index as this worker on its own host, modulo the number of workers there. So the requests of a
+ * host's workers are spread over the workers of the other host. memory: index of the other host. */
 static int
 partner_rank(const struct worker_process *w, int memory)
 {

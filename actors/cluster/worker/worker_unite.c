@@ -47,7 +47,9 @@ tell_unite_id(void *of, const struct communicator *c, const unsigned char id[COM
     u.memory = memory;
     pthread_mutex_lock(&m->w->lock);
     member_unite(m->w->member, m->epoch, &u);
-    worker_take_control(m->w); /* receives packets, because the send may have consumed their edge-triggered event */
+    /* The event of the control socket is edge-triggered, and member_unite(), which sends a packet, may consume it. So
+     * packets that have arrived are handled here. */
+    worker_take_control(m->w);
     pthread_mutex_unlock(&m->w->lock);
     free(memory);
     return 0;

@@ -105,7 +105,7 @@ struct assigned {
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
-/* Cost model of moves; for one thread. */
+/* Cost model of moves. Not thread-safe, because each query may add an entry to the cache `known`. */
 struct assign_prices {
     const struct box_cost *cost;
     const struct assign_links *links; /* NULL: equal costs on all axes */

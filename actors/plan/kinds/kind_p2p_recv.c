@@ -1,4 +1,4 @@
-/* kind_p2p_recv.c - a task in which a library receives a dense window from a device on another host. */
+/* kind_p2p_recv.c - a task that receives a dense block from a device on another host, by a device library (NCCL). */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/communicator.h"

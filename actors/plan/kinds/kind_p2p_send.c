@@ -1,4 +1,5 @@
-/* kind_p2p_send.c - a task in which a library sends a window of its argument to a device on another host.
+/* kind_p2p_send.c - a task that sends a window of its argument to a device on another host, by a device library
+ * (NCCL).
  *
  * Slices are first packed into one row, as work of the same stream. Once the send is enqueued, the receiving end of
  * the channel is notified, and enqueues the receive (actors/act/run/p2p.c). */

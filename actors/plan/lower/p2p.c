@@ -38,7 +38,8 @@ add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct
     return d;
 }
 
-/* Makes the copy of slice i from its window in the shard to its place in the row. */
+/* Fills in *out: the copy of slice i from the shard to the slice's offset in the packed row that is sent. If the
+ * device kind compiles kernels, compiles a kernel for the copy. */
 static int
 pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, struct part *part,
            struct comm_rank_copy *out)

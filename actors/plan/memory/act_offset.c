@@ -22,9 +22,11 @@
 
 enum {
     MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
-    FEW_USES = 1 << 12,      /* number of uses on a device up to which no two micro-batches share an offset */
-    ENOUGH = 64,             /* with more uses: largest number of offsets per result, used by micro-batches in turn */
-    /* if a device has more than FEW_USES uses: largest number of uses with separate offsets, over all results */
+    /* Limits of the number of offsets on a device. Up to FEW_USES in all, each micro-batch has offsets of its own.
+     * If that would take more, a result has at most ENOUGH offsets (or as many as FEW_USES allows), the device has at
+     * most MOST_USES, and the micro-batches use the offsets in turn (count_berths()). */
+    FEW_USES = 1 << 12,
+    ENOUGH = 64,
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
     LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */

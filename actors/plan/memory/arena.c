@@ -304,8 +304,8 @@ note_users(const struct memory *m, const struct live_range *t, struct item *it)
     it->waits = it->waits && !m->l->outline->stages.joint[it->stage];
 }
 
-/* Marks the tasks whose results a task waits for, directly or through moves of the same device (at most MOVE_TASKS
- * in a row). Ignores control edges added for memory sharing, so that equal devices get equal results. */
+/* Marks the tasks whose results `task` reads directly, or through at most MOVE_TASKS consecutive moves on the same
+ * device. Ignores control edges, which memory sharing has added. So devices with equal tasks get equal arenas. */
 static void
 mark_waits(struct memory *m, int32_t task, int depth)
 {

@@ -342,7 +342,9 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Sweeps n spans. over: frees each span this many positions before its last position. Returns the arena's bytes. */
+/* Simulates malloc at the first position of each of the n spans, and free after its last position. over: number of
+ * positions subtracted from each last position: the period for spans of one group, because only their positions
+ * within a period count; otherwise 0. Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
 {

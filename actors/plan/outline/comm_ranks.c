@@ -208,7 +208,7 @@ match_hop(const struct row *r, size_t left, size_t *n)
         if (r[*n].word[WHAT] != r->word[WHAT] || r[*n].word[ALL] != r->word[ALL])
             return row_differs(&r[*n], "takes part in another collective than the first host");
         if (r[*n].word[HERE] > r->word[ALL] - nrank)
-            return row_differs(&r[*n], "has communicator ranks of other hosts");
+            return row_differs(&r[*n], "claims more communicator ranks than the other hosts leave");
         nrank += r[*n].word[HERE];
     }
     return nrank == r->word[ALL]

@@ -27,15 +27,14 @@ int32_t comm_ranks_communicators(const struct plan *p, struct arena *a, struct c
 
 /* Appends this partition's list of collectives: 64-bit numbers, least significant byte first. */
 void comm_ranks_write(const struct plan *p, struct str *s);
-/* The list of one partition, which may come from an untrusted source.
- *
- * comm_ranks_match() compares the lists of n partitions. E_PLAN names the first hop whose rows differ, or in which
- * a position is missing. */
+/* A partition's list of collectives, as comm_ranks_write() wrote it. The bytes may come from an untrusted source. */
 struct comm_ranks_list {
     int memory;
     const void *bytes;
     size_t n;
 };
+/* Compares the lists of n partitions. E_PLAN: the error text names the first hop whose rows differ, or in which a
+ * mesh position is missing. */
 int comm_ranks_match(int n, const struct comm_ranks_list *list);
 
 #endif

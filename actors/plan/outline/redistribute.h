@@ -17,7 +17,8 @@
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    /* from, to: as in struct channel_name; peer: host of the other end; for a transfer, the partition's own host */
+    /* from, to: as in struct channel_name. peer: host at the other end of the channel; for a transfer between
+     * memory spaces of this partition's host, that host */
     int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */

@@ -379,7 +379,7 @@ static const struct rule {
      * of both phases are ranked together */
     uint8_t forward, backward;
     bool rising; /* weight gradients of the first stage run before those of the last stage */
-    /* the first stage admits a micro-batch, and runs its weight gradients, only if nothing else is ready */
+    /* the first stage starts a forward act or a weight-gradient act only if no other act is ready */
     bool lean;
     bool inner; /* backward of the last stage runs first; weight gradients run in order of micro-batches */
 } rules[NRULE] = {

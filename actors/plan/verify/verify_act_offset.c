@@ -37,12 +37,15 @@ struct claim {
 struct act_offset_proof {
     struct proof *v;
     bool *late; /* by task: true if the task acts once, after tasks that act per micro-batch */
-    /* first_waits[task]: index in `waits` of the task's first step back; lag[task]: fewest micro-batches to go
-     * back to the task; NEVER: not reached */
-    int32_t *first_waits, *lag;
+    /* waits: for each task, the tasks for which its acts wait. The act for micro-batch i waits for the act of
+     * step.task for micro-batch i - step.lag. first_waits[task]: index in `waits` of the task's first entry */
+    int32_t *first_waits;
     struct step {
         int32_t task, lag;
     } * waits;
+    /* by task: least sum of step.lag on the paths of waits from the search's first task to this task; NEVER: not
+     * reached */
+    int32_t *lag;
     int32_t *queue;
     bool *queued;
     int32_t *met, nmet; /* tasks that the current search has reached */
@@ -55,7 +58,7 @@ struct act_offset_proof {
     int32_t nclaim, capacity;
 };
 
-/* ---- steps back ---- */
+/* ---- which acts an act waits for ---- */
 
 static bool
 by_piece(const struct plan *p, int32_t task)
@@ -127,8 +130,8 @@ note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* Finds the lag of each task that `task` waits for: the fewest micro-batches to go back to it. Ends early when all
- * claims are proved. A lag found by any path is valid, even if another path has a smaller lag. */
+/* Sets the lag of each task that `task` waits for, directly or through other tasks. Ends early when all claims are
+ * proved. The lag of any path is valid, even if another path has a smaller lag. */
 static void
 walk_back(struct act_offset_proof *b, int32_t task)
 {

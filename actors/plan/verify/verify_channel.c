@@ -29,7 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the lists can be merged ---- */
+/* ---- order of channels and collectives in the task lists, so that the lists of all hosts can be merged ---- */
 
 /* Compares the places of two channels in the list. Channels of a hop have the order of redistribute_turn(), which
  * the proof of each end derives. Channels of gates go up a tree of hosts and down again (update_order.c): on the

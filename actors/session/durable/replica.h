@@ -40,8 +40,8 @@ bool copying_ended(const struct copying *c);
  * reports errors. whole false: stops after the transfer in progress, and leaves the error text unchanged. Returns
  * the status; E_CANCEL: stopped early. */
 int copying_end(struct copying **c, bool whole);
-/* Restores lost shards from replicas and spares. E_LOST: no copy of a shard is left. E_IO: a shard is damaged; the
- * text names it. */
+/* Restores lost shards from equal shards of the same variable and from spares (copies on other hosts). E_LOST: no
+ * copy of a shard is left. E_IO: a shard is damaged; the error text names the shard. */
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Prints the name of the first shard that was lost together with its host. */
 void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);

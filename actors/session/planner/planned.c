@@ -212,7 +212,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* Returns an array by root: the leaf of which the root is the new version; -1: the root is no new version. */
+/* Returns an array by root. If the step assigns the root to a variable, the entry is the index of the variable's
+ * leaf; otherwise -1. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {
@@ -271,7 +272,8 @@ planned_offload(struct rille_graph *g, struct program *p, const struct rille_gra
     return 0;
 }
 
-/* Returns true for a variable or an "auto" argument. */
+/* Returns true if the tensor of the leaf must be stored in the leaf's layout: a variable, or an argument with sbp =
+ * "auto", whose layout the planner chooses. */
 static bool
 is_laid(const struct origin *o)
 {

@@ -119,7 +119,8 @@ walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
-            /* computed results that are read as leaves keep their leaf index */
+            /* A result that is computed already can be a leaf of this run, because another node reads it. Such a
+             * result keeps its index in the list of leaves. */
             for (int k = 0; k < f->node->nout; k++)
                 if (f->node->out[k]->mark != mark || !is_walk_end(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
@@ -581,8 +582,8 @@ is_value_wanted(const struct collection *c, const struct val *v, int32_t uses)
     return !v->store && v->mark != c->root_mark && v->keep > uses;
 }
 
-/* Sets keep_next for results that have direct readers outside the walk. A result that is read only by an unfinished
- * node does not count. */
+/* Sets keep_next of each result of node i that a node outside this run reads directly. Reads by nodes of this run do
+ * not count, even if the node is unfinished. */
 static void
 keep_next_time(const struct collection *c, int32_t i)
 {

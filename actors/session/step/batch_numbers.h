@@ -40,8 +40,9 @@ bool batch_numbers_multiplied(const struct rille_session *s);
 /* Returns a bit mask of the dimensions of the last reshape whose sizes depend on the size of the batch. Returns a
  * mask of all bits if that is not known. */
 unsigned batch_numbers_scales(const struct rille_session *s, const struct op *op);
-/* Compares a tensor made by an operator without operands with the tensor that the same call made for the whole
- * batch. Returns the dimension that depends on the size of the batch; -1: none, or not known. */
+/* Handles the result of a call without operands (zeros, arange). A trace with the whole batch stores the result's
+ * type, and the function returns -1. A trace of several micro-batches compares the type with the type stored for the
+ * same call, and the function returns the dimension whose sizes differ; -1: none, or the calls differ. */
 int batch_numbers_source(struct rille_session *s, const struct node *n);
 /* Returns true if numbers are replaced by the numbers of the call with the whole batch. */
 bool batch_numbers_known(const struct rille_session *s);

@@ -17,6 +17,12 @@
 #include <string.h>
 
 enum { OPERANDS = 256, MOST_BLOCKS = 1 << 14 };
+/* Costs of reading an operand of a micro-batch as an entry of a signature on the axis of micro-batches.
+ *   FITS       the operand is read as it is
+ *   REPEATED   S: the operand is the same for all micro-batches, and stands for a micro-batch's rows
+ *   CONVERTED  P(sum): the operand, the same for all micro-batches or their mean, is converted to a share of a sum
+ *   REPLACED   B: the operand is a sum or mean of a micro-batch, and the batch's value replaces it
+ *   NEVER      the operand cannot be read so */
 enum { FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10, NEVER = 1 << 20 };
 
 enum batch_share
@@ -76,7 +82,7 @@ struct reading {
     int rows[OP_OUT];
 };
 
-/* Returns the cost of reading the operand as an entry of a signature: FITS, REPEATED, CONVERTED, REPLACED, NEVER. */
+/* Returns the cost of reading operand v as the entry `want` of a signature. */
 static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {

@@ -30,9 +30,11 @@
 #include <string.h>
 
 struct journal_entry {
-    struct rille_tensor *t;    /* variable, by reference */
-    struct val *val;           /* the variable's value before the trace, by reference */
-    struct rille_tensor *grad; /* the variable's gradient before the trace, by reference; NULL: none */
+    /* Each pointer holds a reference. t: a variable; val, grad: the variable's value and gradient before the trace
+     * (grad NULL: none) */
+    struct rille_tensor *t;
+    struct val *val;
+    struct rille_tensor *grad;
     bool had_grad;
 };
 
@@ -44,9 +46,10 @@ struct unfed_loss {
 
 /* A sum over the whole batch that is computed before the step (trace_total): `of` summed over the micro-batches. */
 struct batch_total {
-    struct val *of, *sum; /* by reference: `of`: a per-micro-batch value; `sum`: its sum over the batch */
-    /* variable, by reference, through which the step reads the total; a separate step writes the variable before
-     * each call */
+    /* of: a per-micro-batch value; sum: its sum over the batch. Both pointers hold references. */
+    struct val *of, *sum;
+    /* variable through which the step reads the total; a separate step writes the variable before each call. The
+     * pointer holds a reference. */
     struct rille_tensor *t;
     /* level of the total; 0: the total reads no other total; else 1 + the highest level of the totals that this
      * total reads */

@@ -58,8 +58,9 @@ exp_rest(float x, float n)
     return fmaf(n, 2.12194440e-4f, fmaf(n, -0.693359375f, x));
 }
 
-/* Returns 2^raise e^x, if no power of two overflows; undefined for NaN. The added constant rounds x / ln 2 + raise
- * to an integer in the low bits of the sum. That integer is then added to the exponent of e^r. */
+/* Returns 2^raise e^x. The result is undefined if x is NaN, or if the result overflows or is subnormal. Adding 1.5 *
+ * 2^23 rounds x / ln 2 + raise to an integer, in the low bits of the sum. That integer is then added to the exponent
+ * bits of e^r, where r is the remainder of x (exp_rest()). */
 INLINE float
 exp_raised(float x, float raise)
 {

@@ -446,8 +446,8 @@ gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct pane
     if (each > 1) free(skip);
 }
 
-/* Adds primitives for the rest of a long k. The rest consists of equal parts, whose products are added to the
- * product of the first part. */
+/* Adds a primitive for the rest of a long k. The caller's primitive multiplies the first panel of k. The added
+ * primitive multiplies the n other panels, of `part` values of k each, and adds the products to the result. */
 static int
 gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threads, struct prim_arg *arg,
          struct prim *prim, size_t *scratch_bytes)

@@ -48,7 +48,7 @@ is_copied(const struct small *g)
 
 #include <immintrin.h>
 
-/* The product of bf16 pairs. */
+/* bf16 operands: an element is a pair of bf16 values, and dpbf16 adds the products of both values to the sum. */
 #define SMALL_SUFFIX  pairs
 #define SMALL_LEVEL   X86_V4_BF16
 #define SMALL_WIDTH   16

@@ -352,8 +352,8 @@ struct reduction {
     int64_t piece;      /* number of elements of a kept row that are computed together, at most BLOCK */
 };
 
-/* Exchanges a short reduced row with the innermost kept loop if that loop is longer, because one call per short
- * row would be expensive. */
+/* If the innermost loop (the row) is reduced, and the innermost kept loop is longer, makes that kept loop the row.
+ * Otherwise there would be one call per short row, which is expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {

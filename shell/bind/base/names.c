@@ -682,7 +682,7 @@ static const struct elsewhere {
     {"layer", "add", "write net[#net + 1] = module, or rille.nn.Sequential(a, b, ...)"},
     {"layer", "insert", "write rille.nn.Sequential(a, b, ...)"},
     {"layer", "append", "write net[#net + 1] = module"},
-    {"layer", "get", "write net[i], which counts from 1"},
+    {"layer", "get", "write net[i]; the first index is 1"},
     {"layer", "size", "write #net"},
     {"layer", "backward", "write loss:backward()"},
     {"layer", "float", "write net:to(\"f32\")"},

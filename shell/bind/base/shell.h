@@ -342,13 +342,13 @@ enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's 
 /* Called before a trace. Warns if an argument whose sizes change has often caused new traces. The arguments are at
  * indices 2 to last. */
 void conditions_sizes(lua_State *L, int last);
+void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
 /* Begins a list of the conditions that the trace of this call depends on. pattern: stack index of the call's
  * pattern. */
-void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
 void conditions_begin(lua_State *L, int pattern);
-/* Like conditions_begin(). The conditions of the former trace are at the top, and are popped. Each number that has
- * changed since the former trace becomes a live number. Returns false if something else has changed, or a number
- * cannot be live. */
+/* Like conditions_begin(), for a trace that replaces a former trace after numbers have changed. Pops the conditions
+ * of the former trace from the top of the Lua stack. Each changed number becomes a live number: an input that is read
+ * again before each run. Returns false if anything else has changed, or if a number cannot be live. */
 bool conditions_begin_live(lua_State *L, int pattern);
 void conditions_none(lua_State *L); /* declares that the next trace has no conditions */
 /* Call conditions_enter before the traced function runs, and conditions_end after. failed: the function raised an

@@ -223,7 +223,8 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
-/* Pushes the present value of a place: the place's holder is at h, the place's key at h + 1. */
+/* Pushes the present value of a place, where the trace read a value: a table's field, a function's upvalue and the
+ * like. The table, function or tensor is at h, the key of the field or upvalue at h + 1. */
 static void
 push_place(lua_State *L, int h)
 {

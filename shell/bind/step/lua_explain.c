@@ -46,8 +46,9 @@ set_strings(lua_State *L, const char *key, int n, const char *const *list)
     lua_setfield(L, -2, key);
 }
 
-/* If the table at `lists` has a Lua table for the core's list at this address, sets the field `key` to that Lua
- * table and returns true. So records that share a list in the core share one Lua table. */
+/* Reuses the Lua table that was made from the core's list at `address`, so that records with the same list share one
+ * Lua table. The table at `lists` has these Lua tables by address. If it has one for `address`, sets the field `key`
+ * of the table at the top of the stack to that Lua table, and returns true. */
 static bool
 is_address_shared(lua_State *L, const char *key, const void *address, int lists)
 {

@@ -195,7 +195,7 @@ static int
 live_whole(lua_State *L)
 {
     struct rille_live **live = kind_test(L, 1, KIND_LIVE);
-    if (!live) return complain(L, "live: expected a live number, found %s", what_is(L, 1));
+    if (!live) return complain(L, "live: expected a live number (made by rille.live), found %s", what_is(L, 1));
     rille_live_whole(*live);
     return 1;
 }
