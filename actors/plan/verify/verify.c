@@ -9,6 +9,7 @@
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
+#include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
 #include "runtime/base/sorted.h"
 
@@ -133,7 +134,7 @@ check_device(const struct plan *p, int32_t i, const struct plan_device *want)
     const struct plan_device *d = &p->device[i];
     if (compare_proof_devices(d, want))
         return fail(E_PLAN, "plan: device %d must be %s:%d, as in the sorted list of the program's devices", (int)i,
-                    device_kind(want->kind)->name, (int)want->rank);
+                    device_kind_text(want->kind), (int)want->rank);
     if (d->thread >= p->nthread)
         return fail(E_PLAN, "plan: device %d: thread %d does not exist; the plan has %d threads", (int)i, d->thread,
                     (int)p->nthread);
