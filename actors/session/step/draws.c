@@ -50,9 +50,10 @@ is_drawn(const struct val *v)
     const struct node *n = v->node;
     if (v->is_number || v->input >= 0 || !n || !n->traced || batch_share_of(v) != SHARE_ROWS) return false;
     if (n->op->flags & OP_SOURCE) return true;
+    if (!is_aligned(n->op)) return false;
     for (int i = 0; i < n->nin; i++)
         if (n->in[i] && batch_share_of(n->in[i]) != SHARE_WHOLE && !is_drawn(n->in[i])) return false;
-    return is_aligned(n->op);
+    return true;
 }
 
 static void
