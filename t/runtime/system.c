@@ -392,7 +392,7 @@ test_identities(void)
        "the path of the program is known");
     system_host(host);
     system_host(again);
-    ok(strlen(host) > 8 && !strcmp(host, again), "the text of this host is always the same");
+    ok(*host && !strcmp(host, again), "the text of this host is always the same");
     ok(!socketpair(AF_UNIX, SOCK_STREAM, 0, fd) && system_peer_is_ours(fd[0]), "a peer in this process is ours");
     close(fd[0]);
     close(fd[1]);

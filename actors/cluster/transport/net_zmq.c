@@ -7,6 +7,7 @@
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/wire/curve.h"
+#include "actors/cluster/wire/link.h"
 #include "runtime/base/error.h"
 
 #include <errno.h>
@@ -175,28 +176,13 @@ ready_zmq(struct carrier *c, int rank)
     return c->peer[rank].socket[BYTES] != NULL;
 }
 
-/* Receives the next report of a monitor; false: there is none. */
-static bool
-receive_report(void *monitor, uint16_t *what)
-{
-    zmq_msg_t event, address;
-    zmq_msg_init(&event);
-    zmq_msg_init(&address);
-    bool got = monitor && zmq_msg_recv(&event, monitor, ZMQ_DONTWAIT) >= 0;
-    if (got) memcpy(what, zmq_msg_data(&event), sizeof *what);
-    if (got) zmq_msg_recv(&address, monitor, 0);
-    zmq_msg_close(&event);
-    zmq_msg_close(&address);
-    return got;
-}
-
 static bool
 is_down_zmq(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     uint16_t what;
     for (int road = 0; road < NROAD; road++)
-        while (receive_report(p->monitor[road], &what)) {
+        while (link_event(p->monitor[road], &what)) {
             p->down[road] = what != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
             if (p->down[road]) continue;
             if (p->was_up[road]) send_again(p, road);

@@ -406,9 +406,8 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
     return connect_end(l, which, address);
 }
 
-/* Receives the next report of a monitor; false: there is none. */
-static bool
-receive_event(void *monitor, uint16_t *what)
+bool
+link_event(void *monitor, uint16_t *what)
 {
     zmq_msg_t event, address;
     zmq_msg_init(&event);
@@ -441,7 +440,7 @@ enum link_state
 link_state(struct link *l)
 {
     uint16_t what;
-    while (l->state != LINK_DENIED && receive_event(l->end[LINK_CONTROL].monitor, &what))
+    while (l->state != LINK_DENIED && link_event(l->end[LINK_CONTROL].monitor, &what))
         l->state = state_after(&l->end[LINK_CONTROL], l->state, what);
     return l->state;
 }
@@ -451,7 +450,7 @@ link_connections(struct link *l, enum link_socket which)
 {
     struct link_end *e = &l->end[which];
     uint16_t what;
-    while (which != LINK_CONTROL && receive_event(e->monitor, &what)) state_after(e, LINK_UP, what);
+    while (which != LINK_CONTROL && link_event(e->monitor, &what)) state_after(e, LINK_UP, what);
     return e->nconnection;
 }
 

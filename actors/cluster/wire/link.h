@@ -66,5 +66,8 @@ int link_connections(struct link *l, enum link_socket which);
 /* Returns true if the coordinator's port refuses connections now: its process has ended. Called repeatedly while
  * link_state() is LINK_DOWN, because an attempt to connect takes time. */
 bool link_is_refused(struct link *l);
+/* Receives the next event (ZMQ_EVENT_...) of a socket's monitor, without waiting. Returns false if there is none. Sets
+ * *what to 0 if the message is too short for an event. monitor may be NULL. */
+bool link_event(void *monitor, uint16_t *what);
 
 #endif
