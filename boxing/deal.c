@@ -192,9 +192,10 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to the group with the most holders of the addend. If no group has a holder, there
- * are two cases. If groups have one member, assigns the addend to the group of a holder in another tile; else to a
- * group without addends. */
+/* Assigns each remaining addend to a group. The first rule that applies decides:
+ * 1. If members of groups hold the addend, the group with the most holders.
+ * 2. If groups have one member, own_group(): the group, in another destination tile, of a rank that holds the addend.
+ * 3. A group without addends. */
 static void
 give_apart(struct deal *d)
 {

@@ -25,10 +25,16 @@ local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
 -- Scans the tokens up to the cursor, and sets three fields of `chunk`:
---   first   the token at which the expression at the cursor begins
---   closed  index of an opening token -> index of its closing token
---   top     the innermost open bracket, which is token `at`. The called expression is the tokens `first` to at - 1.
---           key: name to which a value in the bracket is assigned; commas: number of commas in the bracket
+--   first   index of the token at which the expression at the cursor begins
+--   closed  index of an opening bracket -> index of its closing bracket
+--   top     the innermost bracket that is open at the cursor:
+--             open    its text; "": no bracket is open
+--             at      index of its token
+--             first   tokens first to at - 1 are the expression before it, such as the called function
+--             key     NAME, if the cursor is in NAME = VALUE in the bracket
+--             commas  number of commas so far in the bracket
+--             outer   the bracket around it
+--             of      key of the outer bracket
 local function read(chunk)
   local text, tokens = chunk.text, chunk.tokens
   local top, first, before, closed = {open = "", commas = 0}, nil, "", {}

@@ -93,7 +93,7 @@ local function call(o, ...)
   return table.unpack(results, 1, results.n)
 end
 
--- ---- the check of the claims ----
+-- ---- checks of an operator at registration ----
 
 -- Returns the results, and the gradients of the operands for the gradients dy of the results. dy nil: draws random
 -- gradients.
@@ -163,8 +163,8 @@ local function check_gradients(o, operands, results, gradients, dy)
   end
 end
 
--- Returns half h (0 or 1), along the letter's dimension, of each tensor that has the letter. Returns the other
--- tensors whole.
+-- Returns the tensors in which each tensor that has the letter is replaced by its half h (0 or 1) along the letter's
+-- dimension.
 local function halves(list, tensors, letter, h)
   local out = {}
   for i, dims in ipairs(list) do
@@ -228,6 +228,7 @@ local function noted(o)
   return setmetatable({has_gradient = has_gradient, fn = func{name = o.name, forward = o.forward, backward = backward}}, {__index = o})
 end
 
+-- Checks the gradients and the rule of an operator, on random tensors of the given sizes.
 local function check_claims(given, sizes)
   local o = noted(given)
   local operands, size = {}, {}

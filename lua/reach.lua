@@ -240,9 +240,11 @@ local function visit_fields(w)
   end
 end
 
--- Starts a walk. The walk calls tell.place(holder, key, value, text) for each place, tell.count(), with the same
--- arguments, for each place that the code only increments, and tell.note(holder, key) for each field that an object
--- lists. tell.follows_all(object) returns true for objects of user classes, whose fields are all relevant.
+-- Starts a walk, which reports its findings to the functions of `tell`:
+--   place(holder, key, value, text)  for each place; text: the place as users write it
+--   count(holder, key, value, text)  for each place that the code only increments
+--   note(holder, key)                for each field that an object lists
+--   follows_all(object)              must return true for objects of user classes, whose fields are all relevant
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, offers = {}, names = {forward = true}, counted = {},
     computed = false, compares = false}, {__index = tell})

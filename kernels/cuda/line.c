@@ -619,8 +619,9 @@ add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, cons
     str_add(&m->head, "        l.of(&c);\n    }\n}\n");
 }
 
-/* Writes the loops over lines in a namespace. In `single` a thread accesses one element at a time, in `several` a
- * pack or lanes. */
+/* Writes the loops over lines as one of two C++ namespaces. In namespace `single`, a thread accesses one element at a
+ * time. In namespace `several`, a thread accesses several elements at a time: a pack of a line's contiguous elements,
+ * or one element from each of several adjacent lines (lanes). */
 static void
 add_line_gap(struct making *m, bool several, const struct passing *p, const char *text)
 {

@@ -105,8 +105,13 @@ local function experts(c, get, o)
   for word, value in pairs(o or {}) do c[word] = value end
 end
 
--- By architecture, how a file is read: {model_type, words = function(c, get, has), names =, pairs =, plus =}. `words`
--- edits the config.json keys c.
+-- Architecture of a file -> how the file is read: {model_type, words =, names =, pairs =, plus =}.
+--   model_type  the model_type of config.json
+--   words       words(c, get, has) edits the keys c of config.json, and may return another model_type.
+--               get"KEY" returns metadata; has"NAME" returns true if layer 0 has the tensor NAME
+--   names       tensor names that differ from those of the table `base`
+--   pairs       true: the rows of queries and keys are reordered (head of this file)
+--   plus        true: the weights of norms are stored plus one
 local archs = {
   llama = {"llama", pairs = true, words = function(c, get)
     if not get"%s.expert_count" or get"%s.expert_count" == 0 then return end

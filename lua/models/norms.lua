@@ -28,9 +28,10 @@ function PlainNorm:forward(x)
   return rille.layer_norm(x, one, nil, {eps = self.eps})
 end
 
--- Creates the norm that the description c asks for. part: "q" or "k". what: a width, or one of
---   "all"           one norm over all heads of `part` together
---   "each"          a norm over each head, with a weight per head
+-- Creates a norm of the decoder that c describes. part nil: the norm of hidden states of width `what`. part "q" or
+-- "k": the norm of queries or keys; `what` then says over which elements:
+--   "all"           one norm over all heads together
+--   "each"          a norm over each head, with a separate weight per head
 --   "head", "late"  a norm over each head, with one weight for all heads
 return function(c, what, part)
   local heads = part == "q" and c.heads or c.kv_heads

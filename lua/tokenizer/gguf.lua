@@ -41,12 +41,14 @@ local function split(pattern)
   return {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false}
 end
 
--- Pattern name -> how texts are split: by each pattern in turn, and then, if `gpt2` is set, by GPT-2's pattern.
---   nfc    texts are first normalized to NFC
---   whole  a piece that is itself a token is not divided
---   bos    texts begin with this token, unless the file says otherwise
---   steps  the steps of a tokenizer.json, which replace the patterns
---   raw    tokens are characters, with MARK for a space, as in SentencePiece's models
+-- Value of tokenizer.ggml.pre -> how texts are split. List entries are regular expressions, or "gpt2" for GPT-2's.
+-- Each expression splits the pieces that the previous one made. Other fields:
+--   gpt2   true: GPT-2's expression splits last
+--   nfc    true: texts are first normalized to NFC
+--   whole  true: a piece that is itself a token is not divided into smaller tokens
+--   bos    true: texts begin with the token for a text's beginning, unless the file says otherwise
+--   steps  pre-tokenizers of a tokenizer.json, in place of the list
+--   raw    true: tokens consist of characters, with MARK for a space, as in SentencePiece's models, not of bytes
 local patterns = {}
 for names, how in pairs{
   ["gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum jais trillion granite-docling exaone4"] = {gpt2 = true},

@@ -35,7 +35,8 @@ void dual_begin(struct dual *d, struct cfn *c);
 void dual_end(struct dual *d);
 /* Does n sweeps in both directions, at least one. Afterwards `pick` holds a solution. */
 void dual_sweep(struct dual *d, int n);
-/* Sets `bound` to the exact lower bound of the current messages. */
+/* Sets `bound` to the lower bound that the current messages give: the sum of the least entries of all variables and
+ * edges. */
 void dual_bound(struct dual *d);
 /* Improves `pick` by local search, one variable at a time, until no change helps. Returns the cost of `pick`. */
 int64_t dual_polish(struct dual *d);

@@ -179,8 +179,8 @@ start_thread(pthread_t *out, void *(*run)(void *), void *arg)
     return started;
 }
 
-/* Starts the timer. The timer's signal is sent to this thread only, because this thread cannot free a plan while it
- * handles the signal. */
+/* Starts the timer thread, which sends SIGPROF to the calling thread. The calling thread runs the expression, and no
+ * other thread frees plans. So no plan is freed while the signal's handler reads it. */
 static bool
 start_timer(struct watch *w)
 {

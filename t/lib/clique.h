@@ -157,8 +157,9 @@ clique_heaviest(struct clique *c)
     return most;
 }
 
-/* Returns the fewest bytes that a device's registers need in any plan with these credits and fixed offsets per
- * act; -1 if the program has no stages. */
+/* Returns the lower bound of the device's arena, in bytes: the weight of the heaviest set of uses that all overlap
+ * pairwise. The bound holds for all plans with the credits of plan p in which each act has a fixed offset. -1: the
+ * program has no stages. */
 static int64_t
 clique_most(const struct plan *p, int32_t device)
 {

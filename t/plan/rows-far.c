@@ -81,8 +81,8 @@ cost_of(const struct task *t)
     return 100000 * (1 + (int64_t)(h % 5));
 }
 
-/* Gives a schedule row to every lane, even if the row leaves the lane's order unchanged, and lets lanes wait without
- * limit. */
+/* Computes schedule rows (the order in which a lane begins its acts) from the costs of cost_of(), and sends each lane
+ * its row. A lane then waits without a time limit for the next act of its row, even if another act is ready. */
 static void
 give_rows(struct rille_graph *g, struct arena *a, struct whole *w)
 {

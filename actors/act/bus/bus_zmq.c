@@ -290,8 +290,9 @@ disconnect_ends(struct zmq_bus *z, int j)
     }
 }
 
-/* Opens ends for new threads, up to end nthread - 1. The existing threads sleep meanwhile, and use the new sockets
- * only after their next message. */
+/* Creates the sockets of new threads, so that the bus has nthread threads: one pair of sockets between each new
+ * thread and every other thread. The existing threads sleep meanwhile. They use the new sockets only after their next
+ * message. */
 static int
 grow_zmq(struct bus *b, int nthread)
 {

@@ -24,9 +24,10 @@ enum {
     STEP = 192,            /* the arena shrinks by 1/STEP of its size at a time */
     /* an arena is far above the lower bound if it exceeds the bound by more than 1/NEAR of the bound */
     NEAR = 24,
-    /* the smallest uses, which hold 1/SMALL of all bytes, are placed after the large ones */
+    /* Uses are placed in three groups: large, small, tiny. The smallest uses that together hold 1/SMALL of all bytes
+     * are not large. The smallest uses that together hold 1/TINY of all bytes are tiny. */
     SMALL = 16,
-    TINY = 256, /* the smallest of the small uses, which hold 1/TINY of all bytes, are placed last */
+    TINY = 256,
 };
 
 /* ---- overlapping lifetimes ---- */

@@ -60,8 +60,9 @@ value_begin_move(struct values *s, int32_t task)
     TRY(check_name(s, task, b));
     TRY(redistribute_of(&s->crosses, &b->type, b->from, b->to, &s->cross));
     TRY(moved_value(s, task, b, &s->box_ref));
-    /* If all sources are on other hosts, this host cannot derive which value is moved. It then accepts the value
-     * that the plan names, and the plan partitions of the other hosts prove it. */
+    /* If all sources of a move are on other hosts, this host cannot derive which value the move carries. This host
+     * then trusts the value that the plan names. The hosts of the sources check that name, each in its own plan
+     * partition. */
     if (s->box_ref.kind == REF_NONE && !redistribute_is_all(s->cross)) s->box_ref = b->value;
     struct type t = ref_type(p->program, s->box_ref);
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))

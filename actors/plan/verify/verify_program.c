@@ -411,7 +411,8 @@ prove_program(struct proof *v)
     arena_fini(&s.scratch);
     for (int32_t i = 0; i < g->nnode && !status; i++) status = check_recomputed(g, i);
     for (int32_t k = 0; k < g->nroot && !status; k++) status = check_program_root(g, k);
-    /* 0 hosts: the program was read from bytes and has no plan yet */
+    /* the last check is only for plans of several hosts. nmemory is 0 if program_read() calls this function, because
+     * the program has no plan yet */
     if (status || v->plan->nmemory < 2) return status;
     return check_late(g, ARENA_ARRAY(&v->tmp, bool, g->nnode + 1));
 }

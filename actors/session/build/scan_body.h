@@ -20,14 +20,15 @@ struct scan_inputs {
 struct scan {
     struct scan_inputs state, sum, slice, capture;
     int like[SCAN_INPUTS]; /* by sum: the captured value whose shape it has */
-    /* by state, by sum: its next value; outputs */
+    /* values that the body computes. next: by state, its value after the position; total: by sum, its value after the
+     * position; output: results of one position */
     struct val *next[SCAN_INPUTS], *total[SCAN_INPUTS], *output[SCAN_INPUTS];
     int noutput;
     int axis;
     int64_t length;
     bool reverse;
-    bool differs;   /* a gradient may follow: values that it reads become outputs, behind all others */
-    uint64_t first; /* serial of the first node that may belong to the body */
+    bool differs;   /* true: values of the body that a gradient would read become further outputs, after all others */
+    uint64_t first; /* serial number of the first node that may belong to the body */
 };
 /* Adds an input to a list, which must have room, and returns its index. */
 static inline int

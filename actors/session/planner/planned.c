@@ -325,7 +325,7 @@ planned_settle(struct rille_graph *g)
     return 0;
 }
 
-/* ---- report of the choice ---- */
+/* ---- costs for rille_graph_explain() ---- */
 
 int
 planned_regret(struct rille_graph *g)

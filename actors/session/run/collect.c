@@ -324,9 +324,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds two kinds of values as roots, because every run would otherwise compute them again. The first kind is
- * present versions of variables that the walk computes. The second kind is results with handles that an earlier
- * run computed but did not keep. */
+/* Adds values as roots, so that this run stores them and later runs need not compute them again. These are the
+ * current values of variables that nodes of this run compute, and results that an earlier run computed but did not
+ * store although a handle or a later node needs them (keep_next). */
 static void
 collect_variables(struct collection *c)
 {

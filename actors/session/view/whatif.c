@@ -64,8 +64,8 @@ storage_place(const struct cluster *k, const struct place **out)
     return status;
 }
 
-/* Returns the mesh that replaces a placement: a new mesh for each placement of the step, or the placement itself
- * (own). */
+/* Returns the mesh that replaces a placement. On the step's own mesh (own), that is the placement itself. Otherwise
+ * it is a new mesh of meta devices, one for each placement of the step. */
 static int
 place_for(struct cluster *k, const struct place *p, const struct place **out)
 {

@@ -273,11 +273,13 @@ gelu_slope_of(float x, float part, float decay)
  * With a = |x|, e^(-a^2 / 2) is 2^n e^(-r / 2), where r = a^2 + n ln 4. ln 4 is split into 15 bits and a rest, so
  * that n times the 15 bits is exact and a^2 is not rounded.
  *
- * Phi(-a) is e^(-a^2 / 2) times share / 2^64, to 2.1e-8, where share is under / (a (2.506632 under + more) + 1.99).
- * `under` and `more` are polynomials in a, and 2.506632 is sqrt(2 pi). If a is large, rounding errors of `under`
- * enter numerator and denominator alike and cancel, because the other terms are a small part of the denominator. The
- * common factor of numerator and denominator, and the last digits of all coefficients, are the best of thousands
- * tried: they give the least accumulated rounding error. */
+ * Phi(-a) is e^(-a^2 / 2) times share / UP, to 2.1e-8, where share is under / (a (2.506632 under / UP + more) +
+ * 1.99). `under` and `more` are polynomials in a, and 2.506632 is sqrt(2 pi). If a is large, rounding errors of
+ * `under` enter numerator and denominator alike and cancel, because the other terms are a small part of the
+ * denominator. The common factor of numerator and denominator, and the last digits of all coefficients, are the best
+ * of thousands tried: they give the least accumulated rounding error.
+ *
+ * `under` and `share` are scaled by UP = 2^64, against underflow for large a; `decay` is scaled by 1 / UP. */
 #define LN4      (22713.0f / 16384.0f)
 #define LN4_REST 2.85721364e-6f
 #define UP       0x1p64f
@@ -286,7 +288,8 @@ gelu_both(float x)
 {
     float a = at_most(fabsf(x), 14.6f), square = a * a, whole = fmaf(square, -0.72134752f, 0x1.8p23f);
     float r = fmaf(square, -LN4_REST / LN4, fmaf(a, a, fmaf(whole, LN4, -0x1.8p23f * LN4)));
-    float decay = -2.17716552e-5f / UP; /* polynomial for -e^(-r (1 + LN4_REST / LN4) / 2) / 2^64 on [-0.694, 0.694] */
+    /* polynomial in r for -e^(-c r / 2) / UP, where c = 1 + LN4_REST / LN4 and |r| <= 0.694 */
+    float decay = -2.17716552e-5f / UP;
     decay = fmaf(decay, r, 2.61540263e-4f / UP);
     decay = fmaf(decay, r, -2.60417513e-3f / UP);
     decay = fmaf(decay, r, 2.08332632e-2f / UP);

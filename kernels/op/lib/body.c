@@ -65,7 +65,7 @@ struct reader {
 
 static int read_body(const char *text, size_t n, int depth, int64_t *number);
 
-/* Skips a character. Returns false if another one stands there. */
+/* Skips the character c, and returns true, if c is next in the text. Otherwise returns false. */
 static bool
 skip(struct reader *r, char c)
 {

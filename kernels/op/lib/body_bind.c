@@ -313,7 +313,7 @@ body_slice(const struct view *whole, int64_t axis)
     return v;
 }
 
-/* Stores, in the view `of` each factor, the range of the factor that the input's shard has. */
+/* Stores the ranges of factors that an input's shard has: the range of factor f is dimension 0 of the view of[f]. */
 static void
 note_ranges(const struct body_value *v, const struct view *shard, struct view *of)
 {
