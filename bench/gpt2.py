@@ -1,9 +1,9 @@
-"""gpt2.py - the training step and the writing of bench/gpt2.lua in PyTorch (eager and compiled) and JAX.
+"""gpt2.py - the training step and the text generation of bench/gpt2.lua in PyTorch (eager and compiled) and JAX.
 
     build/venv/bin/python bench/gpt2.py torch|compile|jax CASE|all [steps] [layers]      bench/venv.sh makes the environment
 
-Prints lines "name, case, least, median, peak" (milliseconds, GB), as bench/gpt2.lua does. Weights are N(0, 0.02), the head is the
-table, AdamW decays by 0.01.
+Prints lines "name, case, least, median, peak" (milliseconds, GB), as bench/gpt2.lua does. Initial weights are N(0, 0.02), the
+output layer shares the weights of the token embedding, and AdamW's weight decay is 0.01.
 """
 import math
 import sys
@@ -17,7 +17,7 @@ WANTED = [case for case in CASES if sys.argv[2] in (case, "all")]
 
 
 def peak():
-    """Gigabytes that this process had in memory at most."""
+    """Returns the peak resident memory of this process, GB."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) * 1024 / 1e9
 

@@ -3,9 +3,11 @@
     build/venv/bin/python bench/gpt2_ops.py [build/release [steps [batch length [layers]]]]
 
 bench/venv.sh makes the environment. One core, f32. Times are those of step:trace() (Rille) and of the profiler, without nested
-calls (PyTorch): the least time per kind of operator over the steps. Rille's steps run first, then PyTorch's. The limit of
-products: their operations at the rate of the best product alone. The limit of AdamW: its reads and writes at the rate of a
-copy. Each operator belongs to one row; operators of a millisecond and more are listed below.
+calls (PyTorch): the least time per kind of operator over the steps. Rille's steps run first, then PyTorch's.
+
+The limit of matrix products is the time for their floating-point operations at the rate of a product of 1024 x 1024 matrices.
+The limit of AdamW is the time to read and write its tensors at the rate of a copy. Each operator belongs to one row; operators
+that take a millisecond or more are listed below the table.
 """
 import collections
 import json
@@ -89,13 +91,13 @@ def torch_steps():
 
 
 def least(steps):
-    """Of each operator the least of all steps."""
+    """Returns the least time of each operator over all steps."""
     steps = list(steps)
     return {name: min(s[name] for s in steps) for name in set().union(*steps)}
 
 
 def limits():
-    """Microseconds of products and of AdamW."""
+    """Returns the least possible times of products and of AdamW (head of this file), microseconds."""
     asked = "matmul\tf32{1024,1024} f32{1024,1024}\nadamw\tf32{8388608} f32{8388608} f32{8388608} f32{8388608} #0.001 #3\n"
     answer = subprocess.run([f"{BUILD}/bench/kernels", "-"], input=asked, capture_output=True, text=True, check=True).stdout
     product, update = (line.split("\t") for line in answer.splitlines())

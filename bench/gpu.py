@@ -2,9 +2,9 @@
 
     build/venv/bin/python bench/gpu.py torch|compile [rounds] [peak] [only]      bench/venv.sh makes the environment
 
-only: cases whose name holds this text.
+only: runs the cases whose names contain this text.
 
-Prints lines "case, who, least, median, rate, unit" (milliseconds), as bench/gpu.lua does, and counts as that does.
+Prints lines "case, who, least, median, rate, unit" (milliseconds). Operations and bytes are counted as in bench/gpu.lua.
 """
 import sys
 import time
@@ -24,7 +24,7 @@ def tell(case, least, median, work, unit):
 
 
 def report(case, work, unit, run):
-    """Each run is waited for."""
+    """Times single runs, and waits for each. Prints least and median."""
     if ONLY not in case:
         return
     run()  # warms up and compiles
@@ -40,7 +40,7 @@ def report(case, work, unit, run):
 
 
 def report_all(case, work, unit, run):
-    """Of as many runs the last is waited for: the mean of each, once and again."""
+    """Times two series of ROUNDS runs, and waits only for the last run of a series. Prints the lesser and the greater mean per run."""
     if ONLY not in case:
         return
     means = []

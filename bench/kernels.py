@@ -1,11 +1,13 @@
-"""kernels.py - the operators of a training step, beside PyTorch and the limit of the core.
+"""kernels.py - compares the operators of a training step with those of PyTorch, and with the limit of the core.
 
     build/venv/bin/python bench/kernels.py [build/release [part of a name]]      bench/venv.sh makes the environment
 
-A row is an operator on one thread, f32 by default: the kernel, prepared once (bench/kernels -), and PyTorch's operator as a
-user calls it, in turns, three times each; the least processor time of each, in microseconds. The limit is the larger of
-two times: a copy of as many bytes as operands and results have, and the row's operations at the rate of the best
-product in the table. A mark shows rows where Rille is behind PyTorch. A row that cannot be computed ends the run.
+Each row is an operator on one thread, f32 by default. Rille's kernel is prepared once (bench/kernels -); PyTorch's operator is
+called as a user calls it. Both run in turns, three times each, and the row shows the least processor time of each, microseconds.
+
+The limit is the larger of two times: the time to copy as many bytes as operands and results have, and the time for the row's
+floating-point operations at the rate of the best product in the table. A mark shows rows where Rille is slower than PyTorch. A
+row that cannot be computed ends the run.
 """
 import subprocess
 import sys
@@ -38,7 +40,7 @@ def grown(*tensors):
 
 
 def backward(f, *tensors):
-    """The backward pass alone: the forward pass is kept."""
+    """Returns a function that runs only the backward pass of f. The forward pass runs once, here."""
     leaves = grown(*tensors)
     y = f(*leaves)
     g = torch.randn_like(y)
@@ -58,7 +60,7 @@ def attention(n, back):
 
 
 def rows():
-    """(operator, sample, floating-point operations of products, PyTorch)"""
+    """Yields rows: (operator, operands and attributes, floating-point operations, PyTorch's operator as a function)."""
     for m, n, k in ((256, 2304, 768), (256, 768, 768), (256, 3072, 768), (256, 768, 3072), (64, 256, 256), (64, 10, 256),
                     (16, 16, 16), (1, 1, 1), (1, 3072, 768)):
         a, b = r(m, k), r(k, n)

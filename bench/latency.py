@@ -1,4 +1,5 @@
-"""latency.py - the measurements of bench/latency.lua in PyTorch, its DTensor and JAX: a small operator, and its value.
+"""latency.py - the measurements of bench/latency.lua in PyTorch, its DTensor and JAX: the time to call a small operator, without
+and with reading the result.
 
     build/venv/bin/python bench/latency.py jax|torch
 """

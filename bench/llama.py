@@ -1,4 +1,4 @@
-"""llama.py - the models of bench/llama.lua in PyTorch: a training step and a pass.
+"""llama.py - the models of bench/llama.lua in PyTorch: a training step, and a forward pass alone.
 
     build/venv/bin/python bench/llama.py [llama | moe] [bf16]      bench/venv.sh makes the environment
 

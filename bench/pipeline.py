@@ -1,4 +1,7 @@
-"""PyTorch's pipeline of stages that sleep: the peer of pipeline.lua. Prints lines "name, devices, pieces, least" (ms)."""
+"""pipeline.py - a pipeline in PyTorch whose stages sleep: the peer of bench/pipeline.lua.
+
+Prints lines "name, devices, micro-batches, least time" (milliseconds).
+"""
 import os
 import sys
 import time
@@ -12,7 +15,7 @@ SLEEP, ROUNDS, WIDTH = float(os.environ.get("SLEEP", 0.01)), int(os.environ.get(
 
 
 class Slow(torch.autograd.Function):
-    """Forward takes SLEEP, backward (both gradients) two of them."""
+    """A product whose forward takes SLEEP seconds, and whose backward (both gradients) takes twice as long."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -1,4 +1,4 @@
-"""processor.py - prints the line of bench/processor.lua for PyTorch; the first runs do not count."""
+"""processor.py - times a function in processor time, and prints the line of bench/processor.lua. Drops the first `warm` runs."""
 import time
 
 

@@ -1,4 +1,4 @@
-"""resnet.py - the network of bench/resnet.lua in PyTorch: a training step and a pass.
+"""resnet.py - the network of bench/resnet.lua in PyTorch: a training step, and a forward pass alone.
 
     build/venv/bin/python bench/resnet.py [batch = 32 [width = 16]]      bench/venv.sh makes the environment
 

@@ -31,7 +31,7 @@ class Prompt:
             self.text += os.read(self.fd, 65536)
 
     def ask(self, keys, answer):
-        """Seconds from the keys to the answer."""
+        """Sends the keys. Returns the time until the answer appears, s."""
         time.sleep(0.01)
         while select.select([self.fd], [], [], 0)[0]:
             os.read(self.fd, 65536)
@@ -61,7 +61,7 @@ def row(name, values, limit):
 
 
 def by_turns(measure):
-    """Medians of what measure(shell) gives; None: it has no such thing."""
+    """Returns the median of measure(shell) by shell. measure() returns None if the shell lacks the feature."""
     found = {name: [] for name in shells}
     for _ in range(ROUNDS):
         for name in shells:
@@ -88,7 +88,7 @@ def script(name):
 
 
 def at_prompt(questions):
-    """questions: by shell, lines to type first and then keys and answer."""
+    """Returns the median time of an answer at the prompt, by shell. questions: shell -> (lines to type first, keys, answer)."""
     open_shells = {}
     for name, (first, _, _) in questions.items():
         if name in shells:

@@ -37,7 +37,7 @@ def await_server(port):
 
 
 def measure(port, clients):
-    """Returns the ids per second of so many clients, each of which sends requests one after another."""
+    """Returns the ids per second of several clients together. Each client sends one request after another."""
     counts = [0] * clients
 
     def client(i):

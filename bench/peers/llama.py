@@ -1,12 +1,13 @@
-"""llama.py - how fast llama.cpp writes with a GPT-2 of random weights: the peer's part of bench/generate.sh.
+"""llama.py - how fast llama.cpp generates text with a GPT-2 of random weights: the peer's part of bench/generate.sh.
 
     python bench/peers/llama.py make FOLDER              GPT-2 124M as GGUF: f32, bf16, q8_0 and q4_k.gguf
     python bench/peers/llama.py run FOLDER [threads] [ids]
 
-Prints lines "row, seconds an id, bytes of weights an id reads": the least of all ids. With one thread seconds are the
-processor's, with more the clock's. The vocabulary has the 256 bytes, one merge, and names for the rest: ids matter, not
-text. Each row has a process of its own: one that dies on the weights that llama.cpp lays anew for the machine (q8_0 for
-AMX did) is repeated with the weights as they lie in the file, and says so.
+Prints lines "row, seconds per id, bytes of weights read per id". The time is the least of all ids: processor time with one
+thread, wall-clock time with more. Only ids matter, not text, so the vocabulary is the 256 bytes, one merge, and placeholders.
+
+Each row runs in a process of its own. llama.cpp can repack weights for the processor, and that crashed for q8_0 with AMX. If a
+row's process crashes, the row runs again without repacking, and its name says so.
 """
 import os
 import sys
@@ -68,7 +69,7 @@ def make(path, kind):
 
 
 def quantize(path):
-    """Makes q4_k.gguf from f32.gguf, by llama.cpp: all matrices in blocks of Q4_K."""
+    """Makes q4_k.gguf from f32.gguf, by llama.cpp's quantiser: all matrices are stored in blocks of type Q4_K."""
     import llama_cpp
 
     params = llama_cpp.llama_model_quantize_default_params()

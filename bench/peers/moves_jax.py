@@ -1,7 +1,7 @@
 """moves_jax.py - moves between JAX's host devices; a peer in bench/moves.sh.
 
-moves_jax.py N: prints "move, devices, bytes, column, microseconds", the least of some rounds. Small moves are timed in
-a loop inside one compiled function, large ones by a call each."""
+moves_jax.py N: prints "move, devices, bytes, column, microseconds", with the least time of several rounds. Small moves are
+repeated in a loop inside one compiled function. Each large move is a call of its own."""
 
 import os
 import sys
@@ -19,8 +19,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as S
 mesh = Mesh(jax.devices(), ("d",))
 LOOP, SMALL = 64, 64 * 1024
 
-# By move: the collective, applied to a device's shard; and a function that gives the result the shape of the shard
-# again, so that moves can be chained.
+# Move -> the collective, applied to a device's shard, and a function that brings the collective's result back to the
+# shape of the shard, so that moves can be chained.
 MOVES = {
     "all-reduce": (lambda x: lax.psum(x, "d"), lambda y, x: y * 0.5),
     "all-gather": (lambda x: lax.all_gather(x, "d", tiled=True), lambda y, x: y[: x.shape[0]]),

@@ -28,5 +28,5 @@ def _add(found):
 
 _found = operators.public()
 operators.add_python_operators(_found)
-_found.pop("to_global")  # removed here, because it is a method of tensors
+_found.pop("to_global")  # to_global is a method of tensors only
 _add(_found)

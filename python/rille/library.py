@@ -85,19 +85,19 @@ def check(status):
 
 
 def strings(values):
-    """Returns a C array of C strings, and the list of strings that must be kept while the array is used."""
+    """Returns a C array of C strings, and the list of the strings. Keep the list as long as the array is used."""
     kept = [ffi.new("char[]", value.encode()) for value in values]
     return ffi.new("char *[]", kept), kept
 
 
 def expected(kind):
-    """Returns what an option of a C type must be, in words."""
+    """Describes the values that an option of this C type accepts, for messages."""
     words = {"char *": "a string", "double": "a number", "_Bool": "True or False"}
     return words.get(kind.cname, "an object of this package" if kind.kind == "pointer" else "an integer of at least 0")
 
 
 def options(who, struct, values):
-    """Returns a struct of options from a dict with the names of its fields, and what must be kept while it is used."""
+    """Makes a struct of options from a dict: name of a field -> value. Also returns a list to keep as long as the struct is used."""
     fields = {
         name: field.type for name, field in ffi.typeof(f"struct {struct}").fields if name not in ("size", "whole")
     }

@@ -52,7 +52,7 @@ class Module:
             yield from _named(prefix + name, value)
 
     def parameters(self):
-        """Returns the list of parameters; one that has several names occurs once."""
+        """Returns the list of parameters. A parameter with several names occurs once."""
         return list({id(p): p for _, p in self.named_parameters()}.values())
 
     def modules(self):
@@ -64,14 +64,14 @@ class Module:
                     yield from part.modules()
 
     def train(self, on=True):
-        """Sets the mode of training, for Dropout; compiled steps are traced again."""
+        """Switches the module to training mode (Dropout is active), or to evaluation mode. Compiled steps are traced again."""
         for module in self.modules():
             module.training = on
         lib.rille_generation(current().pointer)
         return self
 
     def eval(self):
-        """Sets the mode of evaluation."""
+        """Switches the module to evaluation mode."""
         return self.train(False)
 
     def to_global(self, placement=None, sbp=None):

@@ -39,7 +39,7 @@ class Attribute:
         }[self.kind]
 
     def fill(self, who, out, value, kept):
-        """Writes a value to the struct; appends to kept what the struct points to."""
+        """Writes a value to a struct rille_attr. Appends the C memory that the struct points to to `kept`."""
         out.name, out.kind = self.key, self.kind
         try:
             if self.kind == lib.RILLE_INTS:

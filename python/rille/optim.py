@@ -39,11 +39,11 @@ class Optimizer:
         return self.steps
 
     def uncount(self):
-        """Takes back the count of a step that failed."""
+        """Subtracts a step that failed from the count."""
         self.steps -= 1
 
     def numbers(self, tracing):
-        """Returns learning rate and number of the step as operands: live numbers while a step is traced."""
+        """Returns the learning rate and the number of the step as operands. In a trace, both are live numbers."""
         if not tracing:
             return self.lr, self.steps + 1
         counter = live(self.count, self.uncount, integer=True)
@@ -55,7 +55,7 @@ class Optimizer:
         raise NotImplementedError
 
     def step(self):
-        """Updates the parameters, and computes all gradients that are pending."""
+        """Updates the parameters. Computes their gradients first, if they are not computed yet."""
         session = current()
         tracing = lib.rille_tracing(session.pointer)
         lr, step = self.numbers(tracing)

@@ -12,14 +12,14 @@ _lives = {}  # functions that compute live numbers and that the library still ne
 
 
 class _Numbers:
-    """The function of a live number, and the function that takes a call back after a failed run."""
+    """The functions of a live number: fn returns its value; undo is called if the run that read the value fails."""
 
     def __init__(self, session, fn, undo):
         self.session, self.fn, self.undo, self.handle = session, fn, undo, ffi.new_handle(self)
         _lives[self.handle] = self
 
     def call(self, fn, *args):
-        """Calls the function. Returns 0, or 1 after an exception, which the library's caller raises."""
+        """Calls fn, for the library. Returns 0. After an exception, stores it in `raised` for check() to raise, and returns 1."""
         self.session.inside += 1
         try:
             fn(*args)
@@ -49,7 +49,7 @@ def _drop(handle):
 
 
 def live(fn, undo=None, integer=False):
-    """Returns a number that a compiled step asks fn for at each call.
+    """Returns a live number: a compiled step calls fn at each of its calls to get the number's value.
 
     fn         function without arguments that returns a number
     undo       function that the session calls if the run that read the number fails

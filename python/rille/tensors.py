@@ -242,7 +242,7 @@ class Tensor(Handle):
         return self
 
     def prepare(self, sbp, requires_grad):
-        """Sets what options of a new leaf ask for, and returns the leaf."""
+        """Applies the options of a new leaf, such as requires_grad. Returns the leaf."""
         if sbp == "auto":
             check(lib.rille_tensor_auto(self.pointer, True))
         if requires_grad:
@@ -359,7 +359,7 @@ def grad(y, x):
 
 @contextlib.contextmanager
 def _mode(function, on):
-    """Calls a function of the library that sets a mode and returns the previous one; sets that again at the end."""
+    """Sets a mode for the body of a `with` statement, and then restores the previous mode. function: sets it in the library."""
     session = current()
     before = function(session.pointer, on)
     try:
@@ -369,12 +369,12 @@ def _mode(function, on):
 
 
 def no_grad():
-    """Records no gradients: with rille.no_grad(): ..., or as a decorator."""
+    """Switches the recording of gradients off: with rille.no_grad(): ..., or as a decorator."""
     return _mode(lib.rille_grad_mode, False)
 
 
 def recompute():
-    """Saves nothing for backward, which computes the results again: with rille.recompute(): ..., or as a decorator."""
+    """Saves no values for backward; backward recomputes them: with rille.recompute(): ..., or as a decorator."""
     return _mode(lib.rille_recompute, True)
 
 
@@ -395,7 +395,7 @@ def explain(*tensors):
 
 
 def explained(function, *args):
-    """Calls a function of the library that makes a struct rille_explain; returns its text."""
+    """Calls a function of the library that makes a struct rille_explain. Returns the text of the struct."""
     out = ffi.new("struct rille_explain **")
     check(function(*args, out))
     try:

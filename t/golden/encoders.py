@@ -5,9 +5,10 @@
     python3 t/golden/encoders.py > t/golden/encoders.lua
     python3 t/golden/encoders.py NAME...         # writes only these entries, to inspect them
 
-By entry: config.json; some outputs, and all outputs weighted by a formula; the sum of all gradients weighted by a formula, and of
-their absolute values, for the loss that is the weighted sum of the outputs, at positions that count; vectors of the two texts, by the mean over the ids
-that count; the number of tensors in the file, and a digest of their names and shapes. The second text is padded.
+Each entry has: config.json; some outputs; a weighted sum of all outputs, with weights from a formula; a weighted sum of all
+gradients, and the sum of their absolute values; the mean of the last hidden states over a text; the number of tensors in the
+file, and a digest of their names and shapes. The loss is a weighted sum of the outputs. The second text is padded; sums and
+means skip the padding.
 """
 import json
 import os
@@ -34,7 +35,7 @@ def modern(**more):
                               **{**BERT, "num_hidden_layers": 4, **more})
 
 
-# name -> class of the model without the architecture's stem, config
+# name -> (NAME of the class AutoModelForNAME; "": AutoModel), config
 ENTRIES = {
     "bert": ("MaskedLM", lambda: T.BertConfig(**BERT)),
     "bert classes": ("SequenceClassification", lambda: T.BertConfig(id2label=LABELS, hidden_act="gelu_new", **BERT)),

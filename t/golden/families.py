@@ -5,9 +5,9 @@
     python3 t/golden/families.py > t/golden/families.lua
     python3 t/golden/families.py NAME...         # writes only these entries, to inspect them
 
-By entry: config.json; logits at two positions, and all logits weighted by a formula; the loss of predicting the next id;
-the sum of all gradients weighted by a formula, and of their absolute values; greedy ids; the number of tensors in the
-file, and a digest of their names and shapes.
+Each entry has: config.json; logits at two positions; a weighted sum of all logits, with weights from a formula; the loss of
+predicting the next id; a weighted sum of all gradients, and the sum of their absolute values; the ids of greedy generation; the
+number of tensors in the file, and a digest of their names and shapes.
 """
 import json
 import os
@@ -37,7 +37,7 @@ def hash_of(name):
 
 
 def spread(name, n):
-    """n numbers in [-1, 1), f64, by name and index."""
+    """Returns n numbers in [-1, 1), f64, that depend only on the name and the index."""
     h = (hash_of(name) + np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B1)) & np.uint64(0xFFFFFFFF)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = ((h ^ (h >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
@@ -173,7 +173,7 @@ ENTRIES = {
     "mpt": only("Mpt", vocab_size=VOCAB, d_model=32, n_layers=2, n_heads=4, max_seq_len=64, attn_config=dict(clip_qkv=1.5)),
 }
 
-# Entries of config.json that the reader of Rille does not use.
+# Keys of config.json that Rille does not use.
 NEEDLESS = """architectures transformers_version dtype use_cache initializer_range pretraining_tp router_aux_loss_coef router_jitter_noise
 output_router_logits attention_dropout attn_pdrop resid_pdrop embd_pdrop emb_pdrop hidden_dropout classifier_dropout_prob classifier_dropout
 summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout bos_token_id eos_token_id pad_token_id
@@ -194,7 +194,8 @@ def summed(t, name):
 
 
 def gradient_sums(model, folder):
-    """The sum of a model's gradients weighted by the formula, and of their absolute values. Saves the gradients as the model's parameters."""
+    """Returns a weighted sum of a model's gradients, and the sum of their absolute values. Overwrites the model's parameters with the
+    gradients, so that save_pretrained() writes the gradients under the names of the file."""
     with torch.no_grad():
         for b in model.buffers():
             b.zero_()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes generation.lua: texts of transformers' generate, with the decoders of families.py.
+"""Writes generation.lua: ids that generate() of transformers returns, with the decoders of families.py.
 
     pip install torch transformers
     python3 t/golden/generation.py > t/golden/generation.lua
 
-torch.multinomial is replaced by a choice by Rille's random numbers: the first id whose cumulative probability exceeds the
-number. So sampled texts are comparable id by id. By entry: the family, Rille's options as Lua, and the new ids of each row.
+torch.multinomial is replaced by a function that draws with Rille's random numbers: it chooses the first id whose cumulative
+probability exceeds the number. So sampled texts are comparable id by id. Each entry has the family, Rille's options as Lua,
+and the new ids of each row.
 """
 import tempfile
 
@@ -28,7 +29,7 @@ def integers(seed):
 
 
 class Numbers:
-    """Rille's random numbers of each row."""
+    """Replaces torch.multinomial: draws an id for each row with Rille's random numbers."""
 
     def __init__(self, seed, rows):
         mix = integers(seed)
@@ -41,7 +42,7 @@ class Numbers:
 
 
 class Penalties(T.LogitsProcessor):
-    """OpenAI's presence and frequency penalties, of the new ids."""
+    """OpenAI's presence and frequency penalties. Counts only the new ids, not those of the prompt."""
 
     def __init__(self, presence, frequency):
         self.presence, self.frequency = presence, frequency
@@ -68,7 +69,7 @@ def lua(v):
 
 
 def theirs(o):
-    """Rille's options as those of transformers."""
+    """Converts Rille's options to those of transformers."""
     g, processors = {}, []
     names = dict(temperature="temperature", top_k="top_k", top_p="top_p", min_p="min_p", typical_p="typical_p",
                  repetition_penalty="repetition_penalty", beams="num_beams", n="num_return_sequences", min_new_tokens="min_new_tokens",

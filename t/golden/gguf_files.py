@@ -1,15 +1,24 @@
 #!/usr/bin/env python3
-"""Writes gguf_files.lua: how llama.cpp's converter would write entries of families.py as GGUF files.
+"""Writes gguf_files.lua: states how llama.cpp's converter writes the models of families.py as GGUF files.
 
     pip install torch transformers gguf
     python3 t/golden/gguf_files.py > t/golden/gguf_files.lua
 
-By entry: the architecture, metadata {key, kind, value}, and tensors {name, operation, names in Hugging Face's file}. `common`
-has the rows of Hugging Face's names that all entries with such a name write in the same way; other rows are in the entry. Names of
-tensors are those of the package gguf. The operations are those of llama.cpp's convert_hf_to_gguf.py:
-copy; pairs N (rows of N heads in pairs of neighbours); plus (one is added); blocks N a,b,c (N blocks of rows with a : b : c
-parts become a, b and c together); half K, part K (of two along axis 1, or 0); values (given); flat (of one axis); alternate K (every second along the last axis, then transposed);
-turn (the last two axes are exchanged); stack (several are stacked); latentk, latentv N A B (N heads of A rows of keys, which are transposed, and B of values).
+Each entry has the architecture, metadata {key, kind, value}, and rows {name, operation, names in Hugging Face's file} of tensors.
+`common` has the rows that are the same in all entries whose models have tensors of these names. Names of tensors are those of
+the package gguf. The operations are those of llama.cpp's convert_hf_to_gguf.py; t/lib/gguf.lua performs them:
+
+    copy                    unchanged
+    plus                    adds 1
+    flat                    makes one axis of all
+    turn                    exchanges the last two axes
+    stack                   stacks several tensors
+    values A,B,...          writes these values
+    pairs N                 reorders the rows of each of N heads, so that the two rows of a rotated pair become neighbours
+    half K, part K          half K (0 or 1) along axis 1, along axis 0
+    alternate K             every second element of the last axis, from element K; then exchanges the last two of three axes
+    blocks N A,B,C          the rows are N blocks, each divided in the ratio A : B : C; collects all first, all second, all third parts
+    latentk, latentv N A B  the rows are N heads of A rows of keys and B rows of values: the keys, transposed; the values
 """
 import io
 import json
@@ -59,7 +68,7 @@ def heads_of(c):
 
 
 def operations(kind, c, name, shape):
-    """The operations on a tensor: a list of (ending of the name, operation)."""
+    """Returns how a tensor is written: a list of (ending of the name in the GGUF file, operation)."""
     n, kv = heads_of(c)
     if kind in PAIRS and re.search(r"q_proj\.", name):
         return [("", f"pairs {n}")]
@@ -78,7 +87,7 @@ def operations(kind, c, name, shape):
 
 
 def experts(kind, name):
-    """Names of an expert's or several experts' tensors in GGUF files, and operations; None: no experts."""
+    """Returns how a tensor with the weights of all experts is written: a list of (name, operation); None: not such a tensor."""
     if kind == "gpt_oss":
         m = re.match(r"(.*layers\.(\d+)\.mlp)\.experts\.(gate_up_proj|down_proj)(_bias)?$", name)
         if m:
@@ -229,7 +238,7 @@ def convert(name, config):
 
 
 def rope_factors(c):
-    """Factors of rotary frequencies, which files of some scalings store as tensors."""
+    """Returns the tensors with factors of rotary frequencies, which some kinds of rope scaling need: (name, values)."""
     rope = c.to_dict().get("rope_parameters") or {}
     if rope.get("rope_type") == "longrope":
         return [("rope_factors_long.weight", rope["long_factor"]), ("rope_factors_short.weight", rope["short_factor"])]
@@ -246,13 +255,13 @@ def text(value):
 
 
 def short(names):
-    """Names as one text; a run of experts has a range: a.[0-3].b"""
+    """Returns the names as one text. The names of experts 0 to 3 become a.[0-3].b."""
     first = re.match(r"(.*experts\.)\d+(\..*)$", names[0])
     return f"{first[1]}[0-{len(names) - 1}]{first[2]}" if len(names) > 1 else names[0]
 
 
 def rows_of(tensors):
-    """Rows (name, operation, names) without repetition; % stands for the number of the layer."""
+    """Returns the rows (name, operation, names) without repetition: % stands for the number of the layer."""
     rows = []
     for g, op, n in tensors:
         layer = re.match(r"blk\.(\d+)\.", g)
@@ -270,7 +279,7 @@ def listed(rows):
 
 
 def common_rows(entries):
-    """The rows of names that every entry with such a name has in the same rows."""
+    """Returns the rows that are the same in all entries whose models have tensors of these names."""
     found, differ = {}, set()
     for _, _, rows, _ in entries:
         here = {}

@@ -1,5 +1,5 @@
-"""Makes gguf_patterns.lua: ids of the byte-level BPE of tokenizer.json behind the patterns of models' own tokenizer.json files,
-by the name in tokenizer.ggml.pre, for t/files/text-gguf.lua.
+"""Makes gguf_patterns.lua, for t/files/text-gguf.lua: name in tokenizer.ggml.pre -> digests of the ids of a tokenizer. The tokenizer
+splits texts by the patterns in the tokenizer.json of the models with that name, and has the byte-level BPE of t/golden/tokenizer.json.
 
   pip install tokenizers transformers sentencepiece tiktoken && python3 t/golden/gguf_patterns.py
 
@@ -47,7 +47,7 @@ PATTERNS = {
 }
 
 
-WHOLE = ("minicpm5", "granite-embed-multi-97m", "youtu")  # a piece that is a token is not divided
+WHOLE = ("minicpm5", "granite-embed-multi-97m", "youtu")  # a piece that is itself a token is not divided into smaller tokens
 
 
 def tokenizer(name, patterns):

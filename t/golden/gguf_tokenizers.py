@@ -1,4 +1,5 @@
-"""Makes gguf_tokenizers.lua: ids of the tokenizer.json that transformers makes of SentencePiece's BPE models, for t/files/text-gguf.lua.
+"""Makes gguf_tokenizers.lua, for t/files/text-gguf.lua: digests of the ids of the tokenizer.json files that transformers makes of
+SentencePiece's BPE models.
 
   python3.11 -m venv v && v/bin/pip install tokenizers transformers sentencepiece tiktoken && v/bin/python t/golden/gguf_tokenizers.py
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes images.lua: results of the image processors of transformers that use Pillow, for pixels by the formula in families.py.
+"""Writes images.lua: results of the image processors of transformers that use Pillow. The pixels follow from the formula in
+families.py.
 
     pip install torch transformers 'pillow>=13'
     python3 t/golden/images.py > t/golden/images.lua
 
-By case: preprocessor_config.json, a model_type, the height and width of the pixels, the shape of the result, the sum of its
-values weighted by the formula, and five values.
+Each case has: preprocessor_config.json, a model_type, the height and width of the pixels, the shape of the result, a weighted
+sum of all values of the result, and five values.
 """
 import json
 import os

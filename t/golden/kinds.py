@@ -26,7 +26,8 @@ TSV = "".join(f"{' '.join(f'{ord(c):X}' for c in a)}\t{' '.join(f'{ord(c):X}' fo
 
 
 def strange():
-    """Ranges of code points for which the peers' Unicode is newer, for the functions that tokenizer.py does not check."""
+    """Returns ranges of code points to skip, because the peers have a newer Unicode than Rille. Checks case, accents, scripts and
+    BERT's cleaning; newer_characters() of tokenizer.py checks the other functions."""
     odd, lower, marks, clean = set(), N.Lowercase(), N.StripAccents(), N.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False)
     scripts = P.UnicodeScripts()
     for c in range(0x110000):
@@ -89,7 +90,7 @@ def vocabularies():
 
 
 def message(bytes):
-    """The fields of a protocol buffer."""
+    """Yields the fields of a protocol buffer."""
     at = 0
     def varint():
         nonlocal at

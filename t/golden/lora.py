@@ -4,8 +4,8 @@
     pip install torch transformers peft
     python3 t/golden/lora.py > t/golden/lora.lua
 
-Values of adapters are spread(name) * 0.3. By entry: the family, adapter_config.json, modules with rank, input and output
-size, the first logits of the last position, the loss, and the sum of the absolute gradients of all adapters.
+Values of adapters are spread(name) * 0.3. Each entry has: the family; adapter_config.json; the modules with rank, input size and
+output size; the first logits of the last position; the loss; the sum of the absolute values of all gradients of adapters.
 """
 import json
 import os

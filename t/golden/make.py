@@ -6,7 +6,7 @@
 Each case is written in both languages. Operands are not stored: both sides compute them
 from a formula (numbers() here and in t/op/golden.lua) in double precision, rounded to the
 operand's dtype. The gradient is that of sum(result * weights), with weights from the same
-formula. A case stands for its options: t/op compares other shapes with the reference kernels.
+formula. A case tests options, not shapes: t/op compares other shapes with the reference kernels.
 """
 import math
 
@@ -24,7 +24,7 @@ def numbers(n, seed, low, high):
 
 
 class In:
-    """An operand: shape, range of values, dtype. Integers are rounded down; a bool is true in the upper half."""
+    """An operand: shape, range of values, dtype. Integers are rounded down. A bool is true in the upper half of the range."""
 
     def __init__(self, *shape, low=-2.0, high=2.0, dtype="f32"):
         self.shape, self.low, self.high, self.dtype = shape, low, high, dtype
@@ -249,7 +249,7 @@ for q, k, v in [((2, 3, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4)), ((1, 2, 3, 4), (1, 2
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, d)",
          lambda a, b, c, d: SDPA(a, b, c, attn_mask=d), *three, In(q[2], k[2]))
 
-# Sizes at and above the length from which attention is one operator instead of products and a softmax.
+# Lengths from which Rille computes attention by one operator, instead of products and a softmax.
 for q, k, v in [((1, 1, 130, 4), (1, 1, 130, 4), (1, 1, 130, 4)), ((1, 1, 129, 4), (1, 1, 197, 4), (1, 1, 197, 3))]:
     three = In(*q), In(*k), In(*v)
     case("scaled_dot_product_attention", "rille.scaled_dot_product_attention(a, b, c, {is_causal = true})",
@@ -259,7 +259,8 @@ for q, k, v in [((1, 1, 130, 4), (1, 1, 130, 4), (1, 1, 130, 4)), ((1, 1, 129, 4
 
 
 def rotary(x, cos, sin, interleaved):
-    """Su et al. 2021: pairs turned by their angle; halves as GPT-NeoX, neighbours as GPT-J."""
+    """Computes rotary embedding (Su et al. 2021): rotates each pair of elements by an angle. A pair is two neighbours (interleaved, as
+    in GPT-J), or an element of the first half and one of the second half (as in GPT-NeoX)."""
     half = x.shape[-1] // 2
     a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
     turned = a * cos - b * sin, b * cos + a * sin

@@ -29,7 +29,8 @@ def numbers(shape, seed, low, high):
 
 
 def fill(model):
-    """Fills each tensor by its position in the order of names. Returns the number of tensors, and the digest."""
+    """Fills the tensors with values that depend on the tensor's position in the order of names. Returns the number of tensors, and
+    the digest."""
     digest, named = 0, sorted(model.named_parameters())
     with torch.no_grad():
         for seed, (name, p) in enumerate(named, 1):

@@ -19,7 +19,9 @@ OPTIMISERS = [
 ]
 SCHEDULES = ["constant", "cosine", "linear"]
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
-# one: a single group; late: b has no gradient before step LATE; added: group 2 is added at step LATE
+# one: one parameter group; groups: a and b are in separate groups; late: b has no gradient before step LATE; added:
+# the group of b is
+# added at step LATE
 ARRANGEMENTS = ["one", "one late", "groups", "groups late", "added"]
 
 
@@ -33,7 +35,7 @@ def digest(t):
 
 
 def scheduler(opt, name):
-    """The schedules of lua/optim/schedule.lua, made of PyTorch's."""
+    """Returns a schedule of lua/optim/schedule.lua, composed of PyTorch's schedulers."""
     if name == "constant":
         return lr_scheduler.ConstantLR(opt, 1, 0)
     warm = lr_scheduler.LinearLR(opt, 1 / WARMUP, 1, WARMUP - 1)
@@ -52,7 +54,7 @@ def run(kind, options, schedule, dtype, arrangement):
     rate = scheduler(opt, schedule)
     for step in range(STEPS):
         if arrangement == "added" and step == LATE:
-            # schedulers do not know a group that is added later, so group 2 keeps its rate
+            # schedulers do not know a group that is added later, so the rate of b stays constant
             opt.add_param_group(second)
         late = "late" in arrangement and step < LATE
         a.grad, b.grad = wave(a.shape, step, dtype), None if late else wave(b.shape, step + 1, dtype)
@@ -61,7 +63,7 @@ def run(kind, options, schedule, dtype, arrangement):
         if lr is None or schedule == "constant":
             rate.step()
         else:
-            break  # one step with the added group
+            break  # with the added group, only one step is comparable
     return digest(a), digest(b)
 
 

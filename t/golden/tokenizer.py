@@ -7,9 +7,9 @@ A small vocabulary is trained on generated words. For each of CASES (forms of to
 PATTERNS (tiktoken), the ids of string(0) .. string(9999) are hashed, with a digest per 1,000 strings.
 t/files/text-tokenizer.lua generates the same strings with the same generator, and compares the digests.
 
-A string is bytes. tokenizers refuses invalid UTF-8, so invalid stretches go directly to its model, byte by byte as characters of
-its alphabet, and to tiktoken as one piece. Debian 12's libraries and Python 3.11 have Unicode 14; code points where the peers
-follow a newer Unicode are left out (SKIPPED, computed here).
+A string is a sequence of bytes. tokenizers rejects invalid UTF-8, so stretches of invalid UTF-8 are passed directly to its model,
+where each byte is a character of the model's alphabet. tiktoken gets such a stretch as one piece. Rille uses the Unicode 14 of
+Debian 12's libraries, as Python 3.11 does; code points that the peers treat by a newer Unicode are left out (SKIPPED).
 """
 import json, os, sys, unicodedata
 import tiktoken, tokenizers
@@ -129,7 +129,7 @@ SKIPPED = []
 
 
 def string(seed, valid=False):
-    """valid: without the bytes that are not UTF-8."""
+    """Returns a random string, as bytes. valid: the string has no invalid UTF-8."""
     draw = generator(seed)
     out = []
     def one(block):
@@ -143,7 +143,7 @@ def string(seed, valid=False):
             out.append(one(BLOCKS[draw(len(BLOCKS))]).encode() * (1 + draw(40)))      # a long run
         elif kind == 4:
             for _ in range(1 + draw(3)):
-                out.append(one((0x10000 * draw(17), 0x10000)).encode())                # a character of any plane
+                out.append(one((0x10000 * draw(17), 0x10000)).encode())  # characters of any plane of Unicode
         elif kind == 5:
             for _ in range(draw(4)):
                 stray = bytes([(STRAY[draw(len(STRAY))], 128 + draw(64))[draw(2)]])  # mostly invalid UTF-8
@@ -164,7 +164,7 @@ def valid(bytes):
 
 
 def stretches(text):
-    """Stretches that are UTF-8, as texts, and others, as bytes."""
+    """Splits a string of bytes. Yields stretches of valid UTF-8 as texts, and the others as bytes."""
     while text:
         good = valid(text)
         if good:
@@ -205,7 +205,8 @@ def added_ids(root):
 
 
 def manners(root, form):
-    """Per case: a digest, and the strings at which tokenizers panics, since what a token takes along ends before it begins."""
+    """Yields, for each combination of flags, a digest, and the strings at which tokenizers panics: the white space that an
+    added token absorbs can make the token end before it begins."""
     for k in range(32):
         tokens = [added(text, id, **{m: bool((k + 11 * i) % 32 >> b & 1) for b, m in enumerate(MANNERS)})
                   for i, (text, id) in enumerate(zip(ADDED_TEXTS, added_ids(root)))]
@@ -231,7 +232,7 @@ BYTE_OF = {c: b for b, c in SPELLED.items()}
 
 
 def newer_characters():
-    """Ranges of code points of which the peers think otherwise than Unicode 14."""
+    """Returns ranges of code points that the peers classify or normalise differently from Unicode 14."""
     every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     text, odd = "".join(every), set()
     ranks = {bytes([b]): b for b in range(256)}

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Writes towers.lua: results of Hugging Face's models for images, texts with images, and sound, and of encoder-decoders, for
-weights computed by the formula in families.py.
+"""Writes towers.lua: results of Hugging Face's models of images, of images with texts, of sound, and of encoder-decoders. The
+weights follow from the formula in families.py.
 
     pip install torch transformers
     python3 t/golden/towers.py > t/golden/towers.lua
     python3 t/golden/towers.py NAME...         # writes only these entries, to inspect them
 
-By entry: config.json; names of tensors that the description depends on; some outputs, and all outputs weighted by a formula; the
-same of the pooled vectors, if any; the sum of all gradients weighted by a formula, and of their absolute values, for the loss
-that is the weighted sum of outputs and vectors; greedy ids; the number of tensors in the file, and a digest of their names and
-shapes. Second texts are padded. `mel` holds log-mel spectrograms of WhisperFeatureExtractor.
+Each entry has: config.json; names of tensors whose presence decides how the model is described; some outputs; a weighted sum of
+all outputs, with weights from a formula; the same for the pooled vectors, if any; a weighted sum of all gradients, and the sum of
+their absolute values; the ids of greedy generation; the number of tensors in the file, and a digest of their names and shapes. The
+loss is a weighted sum of outputs and pooled vectors. Second texts are padded. `mel` has log-mel spectrograms of
+WhisperFeatureExtractor.
 """
 import json
 import os
@@ -118,7 +119,7 @@ def inputs(config, cls):
 
 
 def found_in(out):
-    """Returns the outputs, and the pooled vectors or None."""
+    """Returns the outputs, and the pooled vectors; None: the model has no pooled vectors."""
     if "logits_per_image" in out:
         return out.logits_per_image, torch.cat([out.image_embeds, out.text_embeds])
     if "logits" in out:
@@ -180,7 +181,7 @@ def run(name, cls, config):
 
 
 def mels():
-    """Spectrograms of sounds of 0.3 s, with the filters of 80 and of 128 bins, in a window of 1 s."""
+    """Prints spectrograms, with 80 and with 128 mel bins, of a sound of 0.3 s and of silence, both padded to 1 s."""
     for bins in (80, 128):
         reader = T.WhisperFeatureExtractor(feature_size=bins, chunk_length=1)
         at = np.arange(4800) / 16000
@@ -188,7 +189,8 @@ def mels():
         for n in (4800, 0):
             padded = np.zeros((1, 16000), np.float32)
             padded[0, :n] = sound[:n]
-            mel = torch.tensor(reader._np_extract_fbank_features(padded, "cpu")[0].astype(np.float32))  # f64, as Rille
+            # this method computes in f64, as Rille does
+            mel = torch.tensor(reader._np_extract_fbank_features(padded, "cpu")[0].astype(np.float32))
             some = ", ".join("%.6f" % x for x in mel[:: bins // 8, 5].tolist())
             print(f"    {{bins = {bins}, samples = {n}, some = {{{some}}}, all = {summed(mel, 'mel').item():.5f}}},")
 

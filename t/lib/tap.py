@@ -50,7 +50,7 @@ def group(*functions):
 
 
 def share(i):
-    """Returns True if this run takes case i of an exhaustive loop (SHARE, as in t/lib/tap.sh)."""
+    """Returns True if this run tests case i of an exhaustive loop (SHARE, as in t/lib/tap.sh)."""
     if "/" not in os.environ.get("SHARE", ""):
         return True
     k, n = map(int, os.environ["SHARE"].split("/"))

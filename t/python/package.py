@@ -32,7 +32,7 @@ def aligned(array):
     return out
 
 
-OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # this NumPy cannot share bools or read-only memory
+OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # NumPy 1 cannot share bools or read-only memory by DLPack
 VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1], "scalar": lambda a: a[1, 2]}
 
 
@@ -318,7 +318,7 @@ def gradients():
 
 
 def reference(kind, steps, lr):
-    """Returns the weights after steps on the loss sum(w^2) / 2, by the formulas of lua/optim."""
+    """Returns the weights after optimiser steps on the loss sum(w^2) / 2, by the formulas of lua/optim."""
     w, m, v = np.float64([1, -2, 3]), np.zeros(3), np.zeros(3)
     for t in range(1, steps + 1):
         rate, g = lr / t, w.copy()

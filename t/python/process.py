@@ -25,7 +25,8 @@ def run(*command, **how):
     return done.returncode, done.stdout
 
 
-# Programs that end in different ways while tensors, steps and shared memory are in use. A program's first word is its
+# Programs that end in different ways while tensors, steps and shared memory are in use. The first word of a program
+# is the program's
 # name.
 ENDS = """
 normally:    pass
@@ -102,7 +103,7 @@ def example():
 
 
 def printed(programs, name):
-    """Runs programs that share their names; returns their outputs. name: file of program n in errors."""
+    """Runs programs that share their variables. Returns their outputs. name: format of the file name of program n in errors."""
     names, found = {}, []
     for n, program in enumerate(programs, 1):
         said = io.StringIO()
@@ -151,7 +152,7 @@ def wheel():
 
 @contextlib.contextmanager
 def moved(folder):
-    """Changes the current folder, and changes it back."""
+    """Changes the current folder for the body of a `with` statement."""
     before = os.getcwd()
     os.chdir(folder)
     try:

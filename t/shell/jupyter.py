@@ -1,6 +1,6 @@
-"""jupyter.py - a notebook's front end tries the kernel: jupyter.py path/to/rille. Prints TAP.
+"""jupyter.py - tests the Jupyter kernel with the front end jupyter_client: jupyter.py path/to/rille. Prints TAP.
 
-The front end is jupyter_client, which starts the program by the description that --jupyter-install wrote."""
+jupyter_client starts the kernel by the kernel specification that rille --jupyter-install wrote."""
 import atexit, os, signal, subprocess, sys, tempfile, time
 
 home = tempfile.mkdtemp()
@@ -34,7 +34,7 @@ ok("the kernel answers", True)
 
 
 def collect(msg_id, until="idle", timeout=60):
-    """All that is published for the request, and when."""
+    """Returns all messages that the kernel publishes for a request, with the times of their arrival."""
     got = []
     while True:
         m = kc.get_iopub_msg(timeout=timeout)
@@ -46,7 +46,7 @@ def collect(msg_id, until="idle", timeout=60):
 
 
 def ask(msg_id):
-    """The reply to the request."""
+    """Returns the kernel's reply to a request."""
     while True:
         m = kc.get_shell_msg(timeout=60)
         if m["parent_header"].get("msg_id") == msg_id:
@@ -133,7 +133,7 @@ ok("a range of the history is returned", [e[2] for e in h] == ["1 + 1"], h)
 h = ask(kc.history(raw=True, output=False, hist_access_type="search", pattern="*matmul*", n=9))["history"]
 ok("a search in the history works", len(h) == 2, h)
 
-# ---- during a run
+# ---- while a cell runs
 
 msg_id = kc.execute("print('before'); while true do end")
 collect(msg_id, until="stream")
