@@ -48,9 +48,10 @@ int rille_version_number(void);
 
 /* ---- session ---- */
 
-/* Option structs begin with their size: sizeof the struct in the header that the program was compiled with. So a
- * program runs with a later library, whose structs have more fields. Set structs to zero first: a zero field means the
- * default. size 0 means the fields of version 0.1.0. A field that the library does not know must be zero. */
+/* An option struct begins with its size: sizeof the struct in the header with which the program was compiled. So the
+ * program also runs with a later library, whose struct has more fields. Set the struct to zero first, because a zero
+ * field means the default. size 0 means the struct of version 0.1.0. A field that the library does not know must be
+ * zero. */
 struct rille_options {
     size_t size;         /* sizeof(struct rille_options) */
     const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
@@ -134,6 +135,7 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
+    /* join: address of the coordinator; key_file: key file of this rank, NULL: none; devices: the worker's devices */
     const char *join, *key_file, *devices;
     /* as in struct rille_options; also applies to collectives with other workers' GPUs */
     const char *collectives;
@@ -364,7 +366,8 @@ int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *o
 
 /* ---- placements and layouts ---- */
 
-/* Sets *out to the placement, which the session owns until rille_close(). */
+/* Makes the placement of a mesh. sizes: number of ranks along each of naxis axes; ranks: the device of each mesh
+ * position, in row-major order. The session owns the placement until rille_close(). */
 int rille_place(struct rille_session *s, const char *kind, int naxis, const int32_t *sizes, const int32_t *ranks,
                 const struct rille_place **out);
 const char *rille_place_kind(const struct rille_place *p);
@@ -385,6 +388,8 @@ const char *rille_layout_text(struct rille_session *s, const struct rille_layout
 
 /* ---- operators ---- */
 
+/* number: the operand may be a number; optional: it may be absent; list: it is a list of tensors; hidden: the session
+ * sets it, not the caller. */
 struct rille_operand_info {
     const char *name;
     bool number, optional, list, hidden;
@@ -442,9 +447,9 @@ struct rille_attr {
  * rille_op_results() handles. A FLOAT attribute accepts an integer, and an INTS attribute a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* Sets into how many pieces the next call splits each dimension of its tensor operands. The numbers constrain the
- * call's layouts, for the default choice and for a planner. pieces: naxis[i] numbers for operand i, operand after
- * operand. */
+/* Sets the sharding strategy of the next call: into how many pieces the call splits each dimension of its tensor
+ * operands. The strategy constrains the call's layouts, for the default choice and for a planner. naxis: by operand,
+ * its number of dimensions; pieces: the numbers of all dimensions of operand 0, then of operand 1, and so on. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
 /* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). Rejects a
  * result whose dtype class is wider than the leaf's (a float for an integer, an integer for a bool). */
@@ -562,21 +567,22 @@ int rille_tensor_auto(struct rille_tensor *leaf, bool on);
  * an operator: a leaf without requires_grad becomes a result of src's computation, which rille_tensor_is_variable()
  * still reports as a variable. E_STATE: both the leaf and src require a gradient. */
 int rille_tensor_assign(struct rille_tensor *leaf, struct rille_tensor *src);
-/* Assigns values to n leaves without recording gradients: to all leaves or, after an error, to none. *wrong: index
- * of the leaf that failed; wrong may be NULL. Operators that can fail because of their data, such as an embedding of
- * ids, are computed at once, so that this call reports their errors. */
+/* Assigns src[i] to leaf[i], for n leaves, without recording gradients. After an error, all leaves keep their values,
+ * and *wrong is the index of the leaf that caused the error; wrong may be NULL. Some operators can fail because of
+ * their data, such as an embedding of ids. If src depends on such operators, they are computed at once, so that this
+ * call reports their errors. */
 int rille_tensors_assign(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                          struct rille_tensor *const *src, int *wrong);
 /* Changes the layout of the leaf and of its gradient in place (to_global_). Resets rille_tensor_set_grad_layout().
  * Compiled steps with the old layout must be traced again. */
 int rille_tensor_relayout(struct rille_tensor *leaf, const struct rille_layout *l);
-/* Changes the layouts of n leaves: of all or, after an error, of none. *wrong: index of the leaf that failed; wrong
- * may be NULL. */
+/* Changes the layout of leaf[i] to l[i], for n leaves. After an error, all leaves keep their layouts, and *wrong is
+ * the index of the leaf that caused the error; wrong may be NULL. */
 int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *const *leaf,
                            const struct rille_layout *const *l, int *wrong);
-/* Changes the dtype of n leaves and of their gradients: of all or, after an error, of none. *wrong: index of the
- * leaf that failed; wrong may be NULL. Results computed from the old values keep them. Compiled steps with the old
- * dtype must be traced again. */
+/* Changes the dtype of n leaves and of their gradients. After an error, all leaves keep their dtypes, and *wrong is
+ * the index of the leaf that caused the error; wrong may be NULL. Results computed from the old values keep them.
+ * Compiled steps with the old dtype must be traced again. */
 int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype,
                          int *wrong);
 
@@ -676,9 +682,10 @@ const char *rille_autocast_dtype(const struct rille_session *s);
  * the setting of its trace. No effect on cpu devices. Returns the previous setting. */
 bool rille_allow_tf32(struct rille_session *s, bool on);
 
-/* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) at
- * its first NaN, or at an infinity that no operand and no attribute has. The error names the operator and its line.
- * While on, operators are not fused. A change makes compiled steps be traced again. Returns the previous setting. */
+/* Sets whether every computation searches its results for NaN and infinities. A computation then fails (E_KERNEL) if
+ * a result has a NaN, or has an infinity although no operand and no attribute is infinite. The error names the operator
+ * and its line. While on, operators are not fused. A change makes compiled steps be traced again. Returns the previous
+ * setting. */
 bool rille_detect_nan(struct rille_session *s, bool on);
 
 /* Adds an update by an optimiser. op overwrites its first operands, which must be leaves, with its first results.
@@ -726,10 +733,12 @@ struct rille_graph_options {
     double memory;
     /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
     const struct rille_chart_costs *costs;
+    /* split_backward: the schedule may run weight gradients later than input gradients; recompute: backward
+     * recomputes the values that forward would save */
     bool split_backward, recompute;
     /* recompute parts of stages if the memory limit requires it, or if that is faster within the limit */
     bool recompute_auto;
-    int zero;
+    int zero; /* ZeRO stage: 1 shards optimiser state, 2 gradients, too, 3 parameters, too; 0: none */
     /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
     const struct rille_place *offload;
     int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
@@ -1122,9 +1131,7 @@ int rille_load_npy(struct rille_session *s, const char *path, const struct rille
 int rille_load_image(struct rille_session *s, const char *path, const struct rille_layout *layout,
                      struct rille_tensor **out);
 
-/* Writes named tensors. A path that ends in .safetensors is a file of all tensors; one that ends in .npy, a file of
- * one tensor, whatever its name. If the path is a folder, writes shard files with an index, which replace those of
- * an earlier save. A single file is written atomically. */
+/* Options of rille_save(). */
 struct rille_save_options {
     size_t size; /* sizeof(struct rille_save_options) */
     int nmetadata;
@@ -1135,8 +1142,10 @@ struct rille_save_options {
     const char *const *old; /* files to remove once the new file is complete */
 };
 struct rille_saving; /* a save in progress on its own thread, of the values at the time of the call */
-/* Saves tensors. in_background NULL: returns when all data is written; else returns at once, with the save in
- * progress. */
+/* Saves n named tensors. The path determines the format: FILE.safetensors has all tensors; FILE.npy has one tensor,
+ * without its name; a folder gets shard files with an index, which replace the files of an earlier save. A single
+ * file is written atomically. in_background NULL: returns when all data is written. Otherwise returns at once, and
+ * sets *in_background to the save in progress. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
 /* Checks that a save to path can begin: to a file; or, if folder is true, to a folder that exists or can be created

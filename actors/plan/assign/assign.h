@@ -104,6 +104,8 @@ struct assigned {
  * E_PLAN ("memory: ..."): no choice found within the memory limit. */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
+/* Computes the regrets of all candidates: the time that a candidate adds to the step's cost if it replaces the chosen
+ * one. Ends early, with wider bounds, when stop(arg) returns true. */
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* Cost model of moves. Not thread-safe, because each query may add an entry to the cache `known`. */
 struct assign_prices {

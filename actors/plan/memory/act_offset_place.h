@@ -23,6 +23,7 @@ struct live_range {
 struct reach {
     int32_t lo, hi;
 };
+/* The use of a register of a live range by one act. berth: number of the use, and of its per-act offset. */
 struct use {
     int32_t live_range, berth;
     int64_t bytes, offset;

@@ -73,9 +73,9 @@ struct plan_map {
     struct plan_range *range;
 };
 
-/* Largest number of micro-batches that a virtual stage may hold. backward: from forward to the end of backward;
- * weight: from forward to the end of weight gradients; behind: from backward to the end of weight gradients; hop: in
- * transit to the stage. */
+/* Limits of a virtual stage: how many micro-batches may be between two events at once. backward: between forward and
+ * the end of backward; weight: between forward and the end of weight gradients; behind: between backward and the end
+ * of weight gradients; hop: in transit to the stage. */
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };

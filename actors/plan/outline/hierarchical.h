@@ -17,6 +17,7 @@ struct wire_price {
 struct hierarchical {
     /* segments (legs) of addends; a segment is on one host in every replica. NULL: owners read all addends */
     const struct box_relay *relay;
+    /* costs: of the method in which owners read all addends; of the hierarchical reduction */
     struct wire_price owners, handed;
 };
 

@@ -31,12 +31,12 @@ struct stages {
     /* chunk: by stage, number of earlier stages on its devices. nchunk: largest number of stages on a device */
     int32_t *chunk, nchunk;
 };
-/* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
 /* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has so
  * many. With a lag of L micro-batches per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight
  * gradients follow backward at once. With split backward, they are L (n - 1) micro-batches behind forward on
  * every stage. With lag 0 (GPipe), a stage holds all micro-batches of the batch: returns INT32_MAX. */
 int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
+/* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
 /* Returns true if the placements have a device in common. */
 bool stages_meet(const struct place *a, const struct place *b);

@@ -1,6 +1,6 @@
 /* scan_body.h - adds a scan (kernels/op/scan.c) for the nodes between stand-ins and results.
  *
- * A stand-in is a node that computes the state, slice or captured value of one position, and is never run. The nodes
+ * A stand-in is a node that stands for a state, slice or captured value at one position, and is never run. The nodes
  * that depend on stand-ins become the body of the scan. Other values that these nodes read are captured. Session's
  * thread. */
 #ifndef RILLE_SESSION_SCAN_BODY_H

@@ -17,9 +17,9 @@
 struct attr;
 enum batch_share {
     SHARE_WHOLE, /* the value is the same for all micro-batches */
-    /* the batch's value joins the micro-batches' values along axis val->rows. blocks > 1: the axis consists of that
-     * many equal blocks, each of which has rows of all micro-batches. blocks = -n: the axis before it, of size n,
-     * numbers groups of segments (segments.h), and each group has its own rows. */
+    /* the batch's value joins the micro-batches' values along axis val->rows. If val->blocks is n > 1, the axis
+     * consists of n equal blocks, each with rows of all micro-batches. If val->blocks is -n, the axis before
+     * val->rows has size n and numbers groups of segments (segments.h), and each group has rows of its own. */
     SHARE_ROWS,
     SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
