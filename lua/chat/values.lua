@@ -75,9 +75,9 @@ local function names_of(t)
   return names
 end
 
--- Converts a Lua value to a template value. order[t]: list of the names in table t, in their order in the JSON text;
--- nil if t is not from JSON text. A table with an entry 1 becomes a list; so does an empty table that is not from a
--- JSON object. A list or dictionary of templates is returned as it is.
+-- Converts a Lua value to a template value. order[t]: the names in table t, in the order of the JSON text; nil: t was
+-- not read from JSON text. A table with an entry 1 becomes a list, and so does an empty table that was not read from
+-- a JSON object. A value that is already a list or dictionary of templates is returned unchanged.
 function values.from_lua(v, order, depth)
   depth = depth or 0
   local t = type(v)

@@ -6,7 +6,7 @@
 
 local automaton = {}
 
-local STATES <const> = 8192 -- maximum number of states that are found again
+local STATES <const> = 8192 -- maximum number of stored states; then all are forgotten
 
 -- ---- expressions ----
 
@@ -56,7 +56,8 @@ local function push(self, e, after)
   return known
 end
 
--- Adds the threads to `list` that read a byte next and that `thread` can become without reading.
+-- Adds to `list` all threads that `thread` can become without reading a byte and that read a byte next, or are
+-- complete.
 local function expand(self, thread, list, seen)
   if seen[thread] then return end
   seen[thread] = true

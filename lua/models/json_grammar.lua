@@ -15,8 +15,8 @@ local KEPT <const> = 64 -- maximum number of states whose ids are stored, and of
 
 -- ---- tokens ----
 
--- Returns the tokens {id =, text =} of a tokenizer, sorted by text. The text is that in the middle of a text. Special
--- tokens are left out.
+-- Returns the tokens {id =, text =} of a tokenizer, sorted by text, without special tokens. `text` is the token's
+-- text after another token; at the beginning of a text, some decoders drop a space.
 local function tokens_of(tokenizer, vocab)
   local list, first = {}, tokenizer:encode "a"
   local n, skip = #tokenizer:decode(first), {skip_special_tokens = true}
@@ -46,7 +46,7 @@ Grammar.__index = Grammar
 
 -- Returns the set of the tokens' ids that may follow in a state.
 local function followers(self, tokens, state)
-  local set, states, failed = {}, {[0] = state}, math.huge -- failed: first byte that cannot follow
+  local set, states, failed = {}, {[0] = state}, math.huge -- failed: index of the first byte that cannot follow
   for _, token in ipairs(tokens) do
     if token.common < failed then
       failed = math.huge

@@ -123,7 +123,7 @@ local function object_of(self, s, path)
   end
   that(others == nil or type(others) == "boolean" or is_schema(others), path, "additionalProperties must be true, false or a schema, found %s",
     others ~= nil and shown(others))
-  local first, later = sequence(), sequence() -- the members that may follow without and with members before them
+  local first, later = sequence(), sequence() -- the members from i on: as the first members, and after other members
   for i = #properties.keys, 1, -1 do
     local name = properties.keys[i]
     local member = sequence(text(json_text(name)), spaces, text ":", spaces, compile(self, properties.of[name], path .. "." .. name))

@@ -167,7 +167,7 @@ send_ticks(void *arg)
     return NULL;
 }
 
-/* Starts a thread whose signals are blocked, so that it receives none. */
+/* Starts a thread that blocks all signals, so that other threads handle them. */
 static bool
 start_thread(pthread_t *out, void *(*run)(void *), void *arg)
 {

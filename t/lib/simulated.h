@@ -1,9 +1,9 @@
 /* simulated.h - simulates a complete cluster in one thread, driven by a seed. For t/cluster/sim.c and bench/sim.c.
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
- * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets,
- * connections that end and are followed by new ones, workers that crash, fall silent or hang, and a killed coordinator,
- * whose workers end or join the next coordinator.
+ * an executor runs its next job, and when the clock ticks. It also decides the faults: packets are lost or duplicated;
+ * connections end, and new ones follow; workers crash, fall silent or hang; a coordinator is killed, and its workers
+ * end or join the next coordinator.
  *
  * The simulated program is a training loop. Every run changes one number per worker, and a snapshot follows every
  * second run. After a loss the program recovers, with the same number of workers or fewer. Workers save snapshots to

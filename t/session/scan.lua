@@ -1,6 +1,7 @@
--- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in micro-batches;
--- with recomputation or if the width is split, up to rounding, because sums then have another order. States and outputs may
--- be nested tables. A function whose calls differ is called for each position.
+-- scan.lua - tests that rille.scan gives the bits of a Lua loop: eager and compiled, in every layout, in
+-- micro-batches. With recomputation, or if the width is split, values are equal up to rounding, because sums are
+-- added in another order. States and outputs may be nested tables. A function whose calls differ between positions
+-- must be called for each position.
 local tap = dofile("t/lib/tap.lua")
 
 local BATCH <const>, WIDTH <const> = 4, 3

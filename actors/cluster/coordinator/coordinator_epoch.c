@@ -298,9 +298,10 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* lost processes to kill, because they could still write to the host's memory. A new
-                             * worker kills none: workers that stayed on its host do; if none stayed, the memory is
-                             * made again, and no lost process has it mapped */
+                            /* pids of lost processes. A worker that stayed kills them, because they could still write
+                             * to the host's memory. A new worker gets no pids: workers that stayed on its host kill
+                             * the processes, or, if no worker stayed, the memory is made again, and no lost process
+                             * maps the new memory */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,

@@ -639,7 +639,8 @@ carrier_why_tcp(const struct carrier *c)
     return c->wants != CARRIER_TCP && c->net != &net_mpi ? c->why : NULL;
 }
 
-/* Acknowledgements can be behind a message that waits for the next run, so the wait does not depend on them. */
+/* Releases the kept pieces without waiting for acknowledgements, because an acknowledgement can be behind a message
+ * that waits for the next run. */
 void
 carrier_await(struct carrier *c)
 {

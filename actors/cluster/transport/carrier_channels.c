@@ -48,7 +48,8 @@ carrying_put(void *of, int32_t channel, const struct channel *c, const char *fro
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
     bool copied = !l->dense || c->bytes < COPIED;
-    /* waits for ZeroMQ to release the register's former pieces; the receiver has their bytes, so that is soon */
+    /* waits until ZeroMQ releases the register's former pieces; the wait is short, because the receiver has their
+     * bytes */
     while (atomic_load(&parcel->left) > 0) relax();
     if (!copied) {
         parcel->bytes = from + c->slice[0].skip;
@@ -85,8 +86,8 @@ carrying_take(void *of, int32_t channel, const struct channel *c, char *to)
     return 0;
 }
 
-/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces. The wait ends:
- * peers receive until the epoch is over, and then the links are closed. */
+/* Drops parcels that were not sent, and waits until ZeroMQ has released all pieces. The wait always ends, because
+ * peers receive until the epoch is over, and closing the links then releases the rest. */
 static void
 carrying_stop(void *of)
 {

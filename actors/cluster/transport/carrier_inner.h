@@ -38,10 +38,11 @@ struct fetch {
 struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
-    uint64_t program;    /* id of the program, in CARRIER_ASK and CARRIER_LIST */
-    uint64_t offset;     /* offset of a piece, bytes, from the first byte of the act */
-    uint32_t number;     /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
-    uint32_t ack[NROAD]; /* by road: number of the last message received from the worker to which this one is sent */
+    uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
+    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act */
+    uint32_t number;  /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
+    /* by road: number of the last message received from the worker to which this message is sent */
+    uint32_t ack[NROAD];
 };
 
 /* A message that was sent, and that the other worker has not acknowledged. */
@@ -116,9 +117,9 @@ struct item { /* an entry of the carrier's queue: a message, or a parcel */
     struct fetch bring; /* (message CARRIER_FETCH) the requested range */
 };
 
-/* A way to carry messages between workers: tcp or MPI. A message is a header (struct head) and at most one body.
- * Messages of one sender on one road (enum road) arrive in order. The carrier's thread calls these functions with the
- * carrier's lock held. If ready() is true, a device thread may call send(), too. */
+/* A network that carries messages between workers: tcp or MPI. A message is a header (struct head) and at most one
+ * body. Messages of one sender on one road (enum road) arrive in order. The carrier's thread calls these functions with
+ * the carrier's lock held. If ready() is true, a device thread may call send(), too. */
 struct net {
     const char *name;
     int (*connect)(struct carrier *c, int rank); /* opens the links to a worker. E_BUS */

@@ -122,7 +122,7 @@ carrier_send_zmq(struct carrier *c, int rank, enum road road, const struct head 
     send_parts(p, road, &numbered, body);
 }
 
-/* Sends the messages of a road again that were not acknowledged. */
+/* Sends again those messages of a road that the other worker has not acknowledged. */
 static void
 send_again(struct peer *p, enum road road)
 {

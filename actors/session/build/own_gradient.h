@@ -17,7 +17,8 @@ struct own_function {
     struct rille_backward user; /* name: interned by the graph */
     int32_t nref;               /* number of nodes and calls in progress that refer to this record */
     int nin, nsaved, nresult;
-    struct val **in;    /* arguments, by reference without their bytes; NULL: not a tensor, or needs no gradient */
+    /* arguments; the references keep the values, but not their bytes. NULL: not a tensor, or needs no gradient */
+    struct val **in;
     struct val **saved; /* saved tensors; references are held */
     int *saved_from;    /* by saved tensor: index among the results; SAVED_INPUT: an argument; SAVED_INNER: neither */
     struct type *type;  /* types of the results */

@@ -175,8 +175,8 @@ only_reader(const struct writer *w, const struct val *v)
     return reader;
 }
 
-/* Returns the sum that v is a term of, if nothing else reads v: a gradient then needs the sum, but not v. Else returns
- * v. */
+/* Returns the sum that v is a term of, if nothing else reads v; else v. The body's gradient reads the sum, but not
+ * its terms. */
 static struct val *
 sum_of_terms(const struct writer *w, struct val *v)
 {
@@ -187,9 +187,9 @@ sum_of_terms(const struct writer *w, struct val *v)
     return v;
 }
 
-/* Adds outputs: the states before each position, then results of operators that cost more than an element-wise one, as
- * many as fit. The gradient computes other values again. E_ARG: the gradient would have too many operands or results.
- */
+/* Adds outputs that the gradient of the scan will read: the states before each position, then as many results of
+ * expensive operators (not element-wise) as fit. The gradient recomputes all other values. E_ARG: the gradient would
+ * have too many operands or results. */
 static int
 keep_outputs(struct writer *w)
 {
@@ -251,7 +251,7 @@ capture(struct writer *w, struct val *v)
     return give_number(w, v, inner + w->noperand++);
 }
 
-/* Numbers the inputs that are kept, and adds their operands. The mark of a dropped input is another. */
+/* Numbers the inputs that the body reads, and adds their operands. Dropped inputs get no number and no mark. */
 static int
 number_inputs(struct writer *w)
 {
@@ -281,7 +281,8 @@ capture_all(struct writer *w)
 
 /* ---- writing ---- */
 
-/* Returns true if the node passes no gradient on although its operator has one, as under rille.no_grad. */
+/* Returns true if the node passes no gradient to its operands although its operator has a gradient: for instance, if
+ * the function called it under rille.no_grad. */
 static bool
 stops_gradient(const struct writer *w, const struct node *n)
 {

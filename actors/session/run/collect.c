@@ -324,9 +324,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds values as roots, so that this run stores them and later runs need not compute them again. These are the
- * current values of variables that nodes of this run compute, and results that an earlier run computed but did not
- * store although a handle or a later node needs them (keep_next). */
+/* Adds values as roots, so that this run stores them and later runs need not compute them again: current values of
+ * variables, and results with keep_next. An earlier run computed such a result but did not store it, although a
+ * handle or a later node needs it. */
 static void
 collect_variables(struct collection *c)
 {

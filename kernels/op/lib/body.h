@@ -6,10 +6,10 @@
  *
  *   1,1,1,=2:matmul(0,3);add(4,2);tanh(5)>6,6
  *
- * Before the colon stand the number of states, of slices, and of captured values; then, for each sum, "=" and the
- * number of an input that has the sum's shape. The operands of a call are states, slices and captured values, in order.
- * A sum is a state that has no operand and begins with zeros. Behind ">" stand the values of the next states, of the
- * next sums, and of the outputs.
+ * Before the colon are the numbers of states, of slices and of captured values; then, for each sum, "=" and the
+ * number of an input that has the sum's shape. The operands of a call are states, slices and captured values, in
+ * order. A sum is a state that has no operand and begins with zeros. After ">" are the numbers of the values that
+ * become the next states, the next sums and the outputs.
  *
  * An attribute is written as name=value, or as name~value if only its value differs from the default. Bodies are
  * interned: equal texts give the same body. A body is constant and lives as long as the process; any thread. */

@@ -198,7 +198,8 @@ struct entry {
     struct sbp sbp;
 };
 
-/* Returns true if the layout splits the dimension of the factor, or nothing if the value does not have the factor. */
+/* Returns true if the layout suits a split of the factor: it splits the value's dimension of this factor, and no
+ * other dimension. A layout of a value without this factor must split no dimension. */
 static bool
 entry_suits(const struct body_value *v, int factor, struct sbp s)
 {
@@ -207,7 +208,8 @@ entry_suits(const struct body_value *v, int factor, struct sbp s)
     return s.kind != SBP_P || s.reduce == RED_SUM;
 }
 
-/* Sets the layout of an input: split along the dimension of the factor. Returns false if two dimensions have it. */
+/* Sets the layout of an input: split along the dimension of the factor. Returns false if two dimensions have the
+ * factor. */
 static bool
 input_entry(const struct body_value *v, int factor, struct entry *e)
 {
