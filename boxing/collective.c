@@ -141,7 +141,7 @@ collective_numel(const struct collective *c, const struct type *t, const struct 
     return box_numel(&block, t->ndim);
 }
 
-/* Returns true if block i of n is contiguous in the shard's memory, directly behind block i - 1. The blocks must
+/* Returns true if block i of n is contiguous in the shard's memory, directly after block i - 1. The blocks must
  * cover the shard. */
 static bool
 blocks_in_order(const struct box *part, int ndim, const struct box *block, int32_t i, int32_t n)

@@ -37,7 +37,7 @@ struct move {
 };
 /* Dimensions that axes connect, and these axes; both are renumbered. An axis connects the dimension that it splits
  * before the move with the one that it splits after the move. Unused entries are 0, so that groups can be compared
- * as bytes up to `dim`. The values of `dim` and the fields behind it are functions of the fields before `dim`. */
+ * as bytes up to `dim`. The values of `dim` and the fields after it are functions of the fields before `dim`. */
 struct group {
     int64_t size[MAX_DIM];
     int32_t parts[MAX_AXIS]; /* by axis: number of parts into which the axis splits its dimension */

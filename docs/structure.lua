@@ -42,7 +42,7 @@ for line in io.lines() do
   end
 end
 
--- Returns the length of the longest way down from a part: its height.
+-- Returns the length of the longest path of arrows down from a part: its height.
 local height = {}
 local function height_of(folder)
   if height[folder] then return height[folder] end
@@ -54,7 +54,7 @@ end
 local floors = 0
 for name in pairs(takes) do floors = math.max(floors, height_of(name)) end
 
--- Returns true if a way of two or more arrows leads from one part to the other.
+-- Returns true if a path of two or more arrows leads from one part to the other.
 local function roundabout(from, to)
   local function leads(a)
     for b in pairs(takes[a]) do

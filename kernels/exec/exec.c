@@ -131,7 +131,7 @@ exec_of(const struct kcall *k)
 }
 
 /* If RILLE_CHECK=ref, adds an exec that computes the same call with the reference, and reserves scratch for the
- * reference behind all other scratch. A chain is not compared. The chain's producer is compared, because it has its
+ * reference after all other scratch. A chain is not compared. The chain's producer is compared, because it has its
  * own exec. t/kernels/fused.c compares chains with their separate calls. */
 static int
 add_check(struct exec *e)

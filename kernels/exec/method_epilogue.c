@@ -1,4 +1,4 @@
-/* method_epilogue.c - computes a chain of element-wise calls behind a product or row kernel, the producer.
+/* method_epilogue.c - computes a chain of element-wise calls after a product or row kernel, the producer.
  *
  * The epilogue (bias, activation, residual) is computed on the producer's first result within one task, so that
  * result has no register. Alternatively, a single call follows a product and overwrites its result (OP_FOLLOWS).

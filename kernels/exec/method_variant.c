@@ -113,7 +113,7 @@ make_variant(struct exec *e, int device)
         if (needs_dense(v->kernel, e, i)) stage_operand(e, i, e->in[i].dtype);
     if (v->kernel->prepare) TRY(v->kernel->prepare(&seen, &v->state, &bytes));
     if (v->state) e->more_bytes = STATE_BYTES;
-    /* The variant's own scratch comes first: moves the staged copies, which were laid out from offset 0, behind it. */
+    /* The variant's own scratch comes first: moves the staged copies, which were laid out from offset 0, after it. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += align_64(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += align_64(bytes);
     stage_reserve(e, (int64_t)bytes, 1);

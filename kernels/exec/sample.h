@@ -23,7 +23,7 @@ struct sample {
     double above[SAMPLE_IN];
 };
 
-/* Parses a type like "f32{4,6}". Returns the text behind the type; NULL: the text is not a type. */
+/* Parses a type like "f32{4,6}". Returns the text after the type; NULL: the text is not a type. */
 static inline const char *
 sample_type(const char *text, struct type *t)
 {

@@ -6,7 +6,7 @@
 
 extern const struct op op_max_pool2d_pick;
 
-/* Returns the position of the window's maximum in x; -1: the window lies in the padding. */
+/* Returns the position of the window's maximum in x; -1: all of the window is padding. */
 static int64_t
 find_greatest(const struct pane *w)
 {
@@ -34,7 +34,7 @@ ref(const struct kcall *k)
     return pool_ref(k, &p, add_at_greatest);
 }
 
-/* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: the window lies in the padding. */
+/* Defines best(u, v): position in the plane of the maximum of window (u, v); -1: all of the window is padding. */
 #define BEST_BODY                                                                                                      \
     POOL_BODY BODY(const auto best = [&](int64_t u, int64_t v) {                                                       \
         int64_t h0, h1, w0, w1, from[] = {at[0], at[1], 0, 0}, found = -1;                                             \

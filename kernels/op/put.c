@@ -1,5 +1,5 @@
 /* put.c - writes entries into x at positions along an axis; each row of dimension 0 has separate positions.
- * Example: in a cache of keys and values, the entries of the next token are written behind those of the earlier
+ * Example: in a cache of keys and values, the entries of the next token are written after those of the earlier
  * tokens.
  *
  *   y = x, but y[i, .., at[i, j], ..] = src[i, .., j, ..]; positions outside x are skipped

@@ -122,7 +122,7 @@ make_heap(struct entry *heap, int64_t n)
     for (int64_t p = n / 2, since = 0; p-- > 0 && !stop_after(&since, 64);) sink(heap, n, p, heap[p]);
 }
 
-/* Sorts the heap, best entry first: repeatedly moves the top, which is the worst, behind the remaining entries. */
+/* Sorts the heap, best entry first: repeatedly moves the top, which is the worst, after the remaining entries. */
 static void
 in_order(struct entry *heap, int64_t n)
 {

@@ -57,7 +57,7 @@ hash_add(struct hash_table *t, uint64_t hash, void *item)
     t->n++;
 }
 
-/* Removes an entry, and reinserts the entries behind it, up to the next empty slot. Without this, a search for one
+/* Removes an entry, and reinserts the entries after it, up to the next empty slot. Without this, a search for one
  * of these entries would end at the slot that became empty. */
 void
 hash_remove(struct hash_table *t, uint64_t hash, const void *item)

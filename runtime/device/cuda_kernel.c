@@ -83,7 +83,7 @@ open_cached_file(const char *path, struct stat *st)
     return f;
 }
 
-/* Reads the content behind the digest into memory that malloc allocates. Returns false if the file is missing or
+/* Reads the content after the digest into memory that malloc allocates. Returns false if the file is missing or
  * damaged. */
 static bool
 read_cached_binary(const char *path, void **binary, size_t *bytes)

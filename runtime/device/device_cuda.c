@@ -81,7 +81,7 @@ read_gpu_number(const char *text, long *gpu, long *parts)
     return *end == '\0';
 }
 
-/* Parses the text behind "cuda:": "all", or one GPU. */
+/* Parses the text after "cuda:": "all", or one GPU. */
 static int
 read_device_text(const char *text, bool *all, long *gpu, long *parts)
 {

@@ -80,7 +80,7 @@ spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
     return end;
 }
 
-/* Returns the length of "[" or "[^", including a "]" directly behind it, which is a member of the set. */
+/* Returns the length of "[" or "[^", including a "]" directly after it, which is a member of the set. */
 static size_t
 set_begin(const char *p)
 {

@@ -18,7 +18,7 @@
 static const struct message *request; /* the request that is being answered now */
 static json_t *history;               /* cells that ran: [[session, number, code], ...] */
 static int number;                    /* number of the cell that ran last */
-static bool failed;                   /* true: the cell raised an error, so the cells queued behind it must not run */
+static bool failed;                   /* true: the cell raised an error, so the cells queued after it must not run */
 
 static const char *
 text_in(json_t *content, const char *name)

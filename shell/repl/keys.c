@@ -279,7 +279,7 @@ redisplay(void)
         show_painted(!RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH));
 }
 
-/* Redraws with the cursor behind the chunk and without a hint, because output will be printed below the chunk. */
+/* Redraws with the cursor after the chunk and without a hint, because output will be printed below the chunk. */
 static void
 show_last(void)
 {

@@ -145,7 +145,7 @@ painter(void *columns)
     return NULL;
 }
 
-/* ---- around the run ---- */
+/* ---- start and end of the display ---- */
 
 struct watch {
     struct sigaction before;
@@ -263,7 +263,7 @@ paint_workers(struct rille_session *s, struct worked *before, double seconds, co
     return i;
 }
 
-/* ---- a line, watched ---- */
+/* ---- :top EXPR ---- */
 
 int
 top_run(lua_State *L, int nargs)
@@ -284,7 +284,7 @@ top_run(lua_State *L, int nargs)
     return code;
 }
 
-/* ---- the session as it is ---- */
+/* ---- :top alone ---- */
 
 static void
 put_top_counters(const struct rille_counters *c, const struct rille_counters *before, double seconds, const char *clear)

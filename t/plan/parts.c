@@ -62,7 +62,7 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     bool good = true;
     for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
     for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
-    /* count[i]: index just behind the acts of task i */
+    /* count[i]: index just after the acts of task i */
     for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i];
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -318,7 +318,7 @@ spoil_ids(struct parts *x)
     return n;
 }
 
-/* Returns true if the leaves that are updated behind a gate have their old values. */
+/* Returns true if the leaves that are updated after a gate have their old values. */
 static bool
 nothing_updated(struct plan *p, const struct bench *b)
 {

@@ -47,7 +47,7 @@ touched(const uint8_t *p, int n)
 
 static const int permutations[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Returns a view with sizes `dims`. order: the order in which the axes are stored; rows have a gap behind them. */
+/* Returns a view with sizes `dims`. order: the order in which the axes are stored; a gap follows each row. */
 static struct view
 permuted(enum dtype d, const int64_t *dim, const int *order, int gap, void *data)
 {

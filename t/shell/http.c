@@ -153,7 +153,7 @@ answers(struct http *h)
     close(fd);
 }
 
-/* Sends a request cut off behind each of its bytes, and with each byte changed. The server must continue to answer. */
+/* Sends a request cut off after each of its bytes, and with each byte changed. The server must continue to answer. */
 static void
 damage(struct http *h)
 {

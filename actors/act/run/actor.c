@@ -1,4 +1,4 @@
-/* actor.c - the life of an act: an actor becomes ready, acts, publishes the results and gives the inputs back. */
+/* actor.c - the life of an act: an actor becomes ready, acts, publishes the results and returns the input registers. */
 #include "actors/act/run/actor.h"
 
 #include "actors/act/run/activity.h"
@@ -156,7 +156,7 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Counts one act's read of the input's register. Returns true if this input must give the register back after the
+/* Counts one act's read of the input's register. Returns true if this input must return the register after the
  * act, and sets *reg to its index. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
@@ -172,7 +172,7 @@ take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in
     return !o->once;
 }
 
-/* Publishes the results and gives the inputs back when an act without stream work is over. */
+/* Publishes the results and returns the input registers when an act without stream work is over. */
 static void
 settle_act(struct worker *w, int task, int piece)
 {
@@ -441,7 +441,7 @@ finish_oldest(struct worker *w, struct flow *f)
 
 /* ---- bytes that the transport still reads ---- */
 
-/* Ends an act of a SEND task: notifies the readers of its control edges and gives the inputs back. */
+/* Ends an act of a SEND task: notifies the readers of its control edges and returns the input registers. */
 static void
 end_sending(struct worker *w, const struct sending *s)
 {
@@ -604,7 +604,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     return u->mark;
 }
 
-/* Plants a mistake for tests: gives the newest act the addresses of the task's next act. */
+/* Plants a mistake for tests: sets the addresses of the newest act to those of the task's next act. */
 static void
 readdress(const struct worker *w, const struct flow *f)
 {

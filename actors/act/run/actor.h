@@ -3,8 +3,8 @@
  *   An actor acts when every input has a full register and every output a free one.
  *
  * An act consumes a token of each input and a register of each output, runs the kernel, publishes the outputs to
- * their readers and gives the inputs back to their producers. An act on a stream (flow.h) consumes tokens and
- * registers when it is enqueued. It publishes and gives back at enqueue or on completion, according to the
+ * their readers and returns the input registers to their producers. An act on a stream (flow.h) consumes tokens and
+ * registers when it is enqueued. It publishes and returns registers at enqueue or on completion, according to the
  * synchronisation of the edge (in_port.token).
  *
  * Only the device's thread touches an actor. A fan is the group of a result's readers on one thread. One message on

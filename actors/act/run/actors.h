@@ -12,7 +12,7 @@ struct in_state {
     int32_t used;   /* number of acts that have read the current register of the input */
     int32_t read;   /* index of the input's current register */
     int32_t given;  /* on streams: number of completed acts that have read register `give` */
-    int32_t give;   /* on streams: index of the register that the input gives back next */
+    int32_t give;   /* on streams: index of the register that the input returns next */
     int32_t *left;  /* by register of the producer: number of readers on this thread that still use the register */
 };
 struct out_state {

@@ -18,7 +18,7 @@ reg_address(const struct run *r, const struct where *w, int reg, int piece)
     return base + (w->nact_offset ? w->berth[piece % w->nact_offset] : w->offset + reg * w->stride);
 }
 
-/* Returns the size, bytes, of the live numbers (scalars of the user's program) stored behind the device's arena. 0:
+/* Returns the size, bytes, of the live numbers (scalars of the user's program) stored after the device's arena. 0:
  * the device reads the live numbers in host memory. */
 static int64_t
 numbers_behind(const struct plan *p, int device)

@@ -6,10 +6,10 @@
 
 struct worker;
 
-/* Returns the bytes that a run needs on a device: the arena, and the live numbers behind it if the device cannot
+/* Returns the bytes that a run needs on a device: the arena, and the live numbers after it if the device cannot
  * read host memory. */
 int64_t run_arena_bytes(const struct plan *p, int device);
-/* Sets *at to the address of the live numbers behind the device's arena, and returns their size, bytes. 0: the
+/* Sets *at to the address of the live numbers after the device's arena, and returns their size, bytes. 0: the
  * device reads the live numbers in host memory. */
 size_t run_numbers(const struct run *r, int device, void **at);
 /* Sets the addresses of the arguments and results of an act. The fields plan, task and piece of the act are already

@@ -35,7 +35,7 @@ report_pace(struct coordinator *c, struct pace *p)
 }
 
 /* Compares n workers with equal numbers of acts, sorted by busy time. The median of all workers except worker i is
- * at `middle`, or directly behind it if i <= middle. */
+ * at `middle`, or directly after it if i <= middle. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

@@ -31,7 +31,7 @@ curve_broken(const char *what)
     return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
 }
 
-/* ---- who may ---- */
+/* ---- permitted clients ---- */
 
 enum { ZAP_FRAMES = 7 }; /* frames of a request: version, request, domain, address, identity, mechanism, key */
 

@@ -49,7 +49,7 @@ decimal_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads " UUID " and returns the position of the space behind it; NULL: malformed. */
+/* Reads " UUID " and returns the position of the space after it; NULL: malformed. */
 static const char *
 read_uuid(const char *at, unsigned char uuid[CUDA_UUID])
 {

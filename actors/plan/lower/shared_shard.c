@@ -219,7 +219,7 @@ share_group(struct sharing *s)
     return 0;
 }
 
-/* ---- whether ---- */
+/* ---- the decision to share ---- */
 
 static bool
 in_one_space(const struct layout *l)

@@ -1,9 +1,9 @@
 /* pack.c - finds offsets in one arena: the best result of several greedy heuristics.
  *
- *   placing   places items one by one in some order (largest first is the best known). Each item goes to the
- *             lowest gap, or to the tightest, between placed items with overlapping lifetimes. Quadratic: tries all
+ *   placing   places items one by one in some order (largest first is the best known). Each item is placed in
+ *             the lowest gap, or in the tightest, between placed items with overlapping lifetimes. Quadratic: tries all
  *             orders up to NTHOROUGH items, and largest first up to NPLACED.
- *   again     places the topmost item first and all the others anew, up to NAGAIN times. Used on request, if no
+ *   again     places all items again, the topmost one first, up to NAGAIN times. Used on request, if no
  *             order meets the bound.
  *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Items are also
  *             swept backwards in time. A group is swept on its own and is one block for the other items.

@@ -1,5 +1,5 @@
 /* sizes.c - computes how much memory each device needs: checks that sums of sizes do not overflow, and adds
- * scratch memory behind the arena's registers. */
+ * scratch memory after the arena's registers. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"

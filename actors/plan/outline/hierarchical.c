@@ -69,7 +69,7 @@ find_legs(const struct wires *w, struct arena *a, int32_t *first)
     return n;
 }
 
-/* ---- what crosses ---- */
+/* ---- bytes sent between hosts ---- */
 
 static void
 count_addends(struct wires *w, int32_t corner, int32_t replica)

@@ -34,7 +34,7 @@ struct finder {
     struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
 };
 
-/* ---- ways ---- */
+/* ---- paths between two layouts ---- */
 
 static int
 add_path(struct finder *f, uint64_t hash, const struct type *t, const struct layout *from, const struct layout *to)

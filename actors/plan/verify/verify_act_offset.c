@@ -58,7 +58,7 @@ struct act_offset_proof {
     int32_t nclaim, capacity;
 };
 
-/* ---- which acts an act waits for ---- */
+/* ---- waits between acts ---- */
 
 static bool
 by_piece(const struct plan *p, int32_t task)

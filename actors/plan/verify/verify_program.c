@@ -156,7 +156,7 @@ check_attr(const struct program *g, int32_t i, int k)
     return inside ? 0 : node_fail(g, i, "attribute %s must list axes of the operand", def->name);
 }
 
-/* ---- a call, derived again ---- */
+/* ---- types and signature of a call ---- */
 
 static int
 same_types(const struct program *g, int32_t i, const struct type *out)

@@ -307,7 +307,7 @@ check_send_member(const struct values *s, int32_t task, const struct redistribut
     return proof_same(s->v, task, "number of elements on the link", own->numel, x->numel);
 }
 
-/* Proves that slice i is packed right behind the slices before it. */
+/* Proves that slice i is packed directly after the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -394,7 +394,7 @@ check_box_copy(const struct values *s, int32_t task, const struct box_move *m, c
     return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Proves that step i copies slice i to the place right behind the slices before it. */
+/* Proves that step i copies slice i to the place directly after the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {

@@ -1,8 +1,8 @@
 /* own_gradient.c - calls the user's gradient functions and hooks in the middle of a backward pass.
  *
- * The user's functions call public functions of the session. So the state of the calls in progress is put aside
- * before a user's function is called, and the context of the backward pass (gradient mode, phase, line) becomes
- * the session's context. */
+ * The user's functions call public functions of the session. So the state of the calls in progress is saved before a
+ * user's function is called, and the context of the backward pass (gradient mode, phase, line) becomes the session's
+ * context. */
 #include "actors/session/build/own_gradient.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the call in progress, put aside ---- */
+/* ---- state of the calls in progress, saved during a user's function ---- */
 
 struct aside {
     struct call_context context;

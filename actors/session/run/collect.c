@@ -229,7 +229,7 @@ emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t 
     for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit_node(c, j, hosted, next, order, n);
 }
 
-/* Moves each large reduction directly behind the node of its operand and the element-wise nodes after that node. In
+/* Moves each large reduction directly after the node of its operand and the element-wise nodes after that node. In
  * the order of the walk, the gradient of a bias comes late, when its operand has left the caches. The early result
  * costs little memory, because it is small. */
 static void

@@ -15,8 +15,8 @@ struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
     int out; /* output of the chain that the step writes; -1: none */
-    /* number of the output that receives the second result of a step with several results; the third result goes to
-     * the output after it, and so on */
+    /* number of the output that receives the second result of a step with several results; the third result is
+     * written to the output after it, and so on */
     int others;
 };
 #endif

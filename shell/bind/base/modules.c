@@ -2,8 +2,8 @@
  * runs without these files.
  *
  * Developers of the modules can set RILLE_LUA_DIR to a folder from which the modules are loaded instead. A chunk is
- * called "rille.nn.linear" in both cases, so that messages show no paths, and the user's lines can be told from
- * Rille's. */
+ * called "rille.nn.linear" in both cases, so that messages show no paths, and the user's lines can be
+ * distinguished from Rille's. */
 #include "shell/bind/base/modules.h"
 
 #include "shell/bind/base/shell.h"
