@@ -1,6 +1,7 @@
 -- json.lua - JSON as Lua values (RFC 8259): objects and arrays are tables, null is json.null. 3 is an integer, 3.0 a
 -- float. jansson parses the text. A float is written with the fewest of 15 to 17 digits that read back as the same
 -- number.
+--
 -- An empty array and an empty object are both read as an empty table. An empty table is written {}, unless json.array
 -- made the table.
 
