@@ -9,7 +9,7 @@
  * - Parts that do not overlap the other side's range are skipped, because they keep
  *   nothing.
  * - Parts inside the other side's range differ only by their length, if that range is
- *   not cut further. The same holds for parts of a range that both sides cut alike.
+ *   not cut further. Parts of a range that both sides cut in the same way also differ only by their length.
  *   Parts have at most two lengths, so one part of each length is examined.
  * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the
  * axes that cut a current range, because smaller ranges overlap fewer parts.

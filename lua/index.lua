@@ -218,8 +218,8 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors, of which those in `rows` count over a whole axis, by gathering one entry of each row. The
--- rows stay split over ranks and micro-batches as in y.
+-- Applies index tensors by gathering one entry of each row. rows: the index tensors that count 0, 1, 2, ... over a
+-- whole axis; rest: the others. The rows stay split over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do

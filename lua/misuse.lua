@@ -35,8 +35,8 @@ local function named_value(level, kind, name)
   return found
 end
 
--- Returns the object of a failed call obj:name(). Lua keeps the object among the temporaries of the function at this
--- level, where it is the last Rille object.
+-- Returns the object obj of a failed call obj:name(), made by the function at this stack level. The object is the
+-- last object of Rille among the locals and temporary values of that function.
 local function receiver(level)
   local found
   each_local(level + 1, function(value) if Module.__is(value) or rille._class_text(value) then found = value end end)

@@ -1,5 +1,5 @@
-/* exec.h - struct exec, one call or chain prepared for one rank, and struct method, a way to compute it. Private to
- * kernels/exec; other folders use kernel.h.
+/* exec.h - struct exec: one call or chain, prepared for one rank; and struct method: code that computes an exec.
+ * Private to kernels/exec; other folders use kernel.h.
  *
  * exec.c has the table of methods; the first method that accepts an exec computes it. A method reads and writes the
  * caller's operands and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an

@@ -186,8 +186,8 @@ local function stack_sizes(list)
   return sizes
 end
 
--- Returns the argument `rows` of rille._windows: for each piece, the tensor in the file, its window, and the layout
--- and dtype to read it in. Fails if a shape does not match.
+-- Returns the argument `rows` of rille._windows. A row has a piece's tensor in the file, its window, and the layout
+-- and dtype in which the window is read. Fails if a shape does not match.
 local function windows(tensors, who, path, list)
   local rows, wrong = {}, {}
   for i, piece in ipairs(list) do

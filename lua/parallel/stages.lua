@@ -40,8 +40,8 @@ local function module_paths(model)
   return list, is_module
 end
 
--- Calls visit(list, member), both paths, for each list that contains the module with this path. A list of lists
--- counts as one list.
+-- Calls visit(list, member) for each list that contains the module with this path. list: path of the list; member:
+-- path of the list's entry that is or contains the module. A list of lists counts as one list.
 local function each_list(path, is_module, visit)
   local parts = prefixes(path)
   local i = 1

@@ -102,14 +102,15 @@ enum { SYSTEM_NAME = 64 };
 /* Creates a memory file of `bytes` bytes, and writes the name by which other processes of this user open it. Returns a
  * descriptor or -1. On Linux the memory is freed with its last user. */
 int system_memory_new(size_t bytes, char name[SYSTEM_NAME]);
-/* Opens a memory file by name, and writes the name by which other processes open it while this process has it open; on
- * Linux the maker's name ends with the maker. Returns a descriptor or -1. EINVAL: the file is no memory file, or has
- * another size. */
+/* Opens a memory file by name. own: receives the name by which other processes can open the file while this process
+ * has it open. On Linux, the name from system_memory_new() is valid only while its maker has the file open. Returns a
+ * descriptor or -1. EINVAL: the file is no memory file, or has another size. */
 int system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME]);
-/* Allocates pages of a memory file that is mapped at base; release: frees them. Both fill the range with zeros, on
- * systems other than Linux not before the next allocation, and release keeps the pages. Returns 0 or -1. */
+/* Allocates pages of a memory file that is mapped at base; they read as zeros. With release = true, frees them.
+ * Systems other than Linux keep freed pages, and fill them with zeros at the next allocation. Returns 0 or -1. */
 int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release);
-/* Removes the name, if the system keeps it beside the descriptor. Closes nothing. */
+/* Removes the name of a memory file, on systems where a name is kept apart from the descriptor. Closes no
+ * descriptor. */
 void system_memory_unlink(const char *name);
 
 /* ---- descriptors, closed in programs that this process executes ---- */

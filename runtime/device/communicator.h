@@ -1,6 +1,6 @@
 /* communicator.h - a list of devices of one kind, among which a library runs collectives or a point-to-point link.
  *
- * Each device has a rank in the communicator. What a device does in a collective, its part, is work on its stream.
+ * Each device has a rank in the communicator. The part of a device in a collective is work on the device's stream.
  * The part is complete when all ranks have begun their parts and the device's data has arrived. The n-th collective
  * of one rank is the n-th of every other rank. If ranks begin collectives in different orders, the ranks deadlock;
  * the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).

@@ -239,9 +239,9 @@ limit_live(struct limit *m, const int32_t *choice)
     return net_live(m->net, choice, m->live);
 }
 
-/* Sets the step direction to the subgradient. If the last direction forms an obtuse angle with it, adds a multiple
- * of the last direction so that the angle is no longer obtuse (deflected subgradient: Camerini, Fratta & Maffioli
- * 1975). */
+/* Sets the step direction to the subgradient. If the subgradient and the last direction form an obtuse angle, adds a
+ * multiple of the last direction, so that the new direction and the last one form no obtuse angle (deflected
+ * subgradient: Camerini, Fratta & Maffioli 1975). */
 static void
 deflect(struct limit *m)
 {

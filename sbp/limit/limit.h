@@ -1,7 +1,7 @@
 /* limit.h - Lagrangian prices of memory (inside sbp/).
  *
- * Each byte that is live at time t costs price[t]. The worth of the limit is the sum over t of price[t] * limit,
- * that is, what the bytes cost if they use the whole limit at each time. For any prices, the least cost with these
+ * Each byte that is live at time t costs price[t]. The worth of the limit is the sum over t of price[t] * limit: the
+ * cost of bytes that use the whole limit at each time. For any prices, the least cost with these
  * prices minus the limit's worth is a lower bound on the cost of all choices within the limit. Prices are integers,
  * in 2^-LIMIT_SHIFT scaled nanoseconds per byte, so the bound is exact. A struct limit belongs to one search and its
  * thread. */

@@ -6,9 +6,9 @@
  * valid execution order, so a live range lasts from its writer to its last reader in the list.
  *
  * In a program with micro-batches, results made per micro-batch are rewritten in each period. Tasks of one group
- * (credit.c) process one micro-batch at a time, so those live ranges of a group that have one register share bytes
- * as in a run of one micro-batch. The last live range of a period must be read before the first live range of the
- * next period is written. An edge with one credit enforces this order: the writer of the first live range waits for
+ * (credit.c) process one micro-batch at a time. So live ranges of a group that have one register share bytes like
+ * live ranges in a run of one micro-batch. The last live range of a period must be read before the first live range of
+ * the next period is written. An edge with one credit enforces this order: the writer of the first live range waits for
  * the readers of the last live range. Such an edge closes no cycle, because it makes a task wait only for tasks on
  * an earlier micro-batch. A stage that keeps results of several micro-batches has one slot ("room", stage_slot.h)
  * for each micro-batch. A slot is packed like a run of one micro-batch. Short-lived results may also have a register

@@ -32,8 +32,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
     return task >= 0 && task < p->ntask && p->task[task].kind->flags & KIND_COLLECTS && p->task[task].move.of == m;
 }
 
-/* Returns the task of another rank in a task's collective. First tries the place in the list that this task has
- * if all positions are in this partition, because the tasks are then in mesh order without gaps. */
+/* Returns the task of another rank in a task's collective. If all positions are in this partition, the collective's
+ * tasks are in mesh order without gaps. So first tries the place that follows from this order, and then searches. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {

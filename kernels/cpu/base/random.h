@@ -30,10 +30,10 @@ union random_workspace {
 const void *random_values(enum random r, enum dtype d, const struct random_at *at, int64_t n,
                           union random_workspace *workspace);
 
-/* Maps the elements of a random call to positions in the random sequence. With micro-batches, an element's position
- * is its position in the whole batch, in which runs of elements belong to the micro-batches in turn.
- * run: length of such a run, elements; -1: the call is the same for all micro-batches; 0: the positions in the whole
- * batch are unknown, so each micro-batch has its own sequence. */
+/* Maps the elements of a random call to positions in the random sequence. With micro-batches, an element gets the
+ * position that it has in the whole batch. The whole batch consists of runs of elements, which belong to micro-batch
+ * 0, 1, 2, ..., 0, 1, 2, ... run: length of a run, elements; -1: the call is the same for all micro-batches; 0: the
+ * positions in the whole batch are unknown, so each micro-batch has its own sequence. */
 struct random_draw {
     uint64_t key, piece;
     int64_t run, pieces;

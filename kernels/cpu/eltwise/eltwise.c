@@ -84,8 +84,8 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, from the current one on, at most `left`, that one iteration of the loop around rows
- * still has. Their distance is constant in every lane. */
+/* Returns the number of rows, from the current row on, that the loop around rows still has before an outer loop
+ * advances; at most `left` and ROWS. The distance between these rows is constant in every lane. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {

@@ -232,9 +232,9 @@ gemm_few_run(const struct kcall *k, const void *state)
 static bool
 small_goes_on(const struct gemm *g)
 {
-    /* MOST: maximum multiply-adds of a small product. OF_FEW_ROWS: the same for a product with fewer than FEW
-     * rows. It is lower, because such a product may have a larger b, which is read from memory, and these loops do
-     * not read b in order. */
+    /* MOST: maximum multiply-adds of a small product. OF_FEW_ROWS: maximum for a product with fewer than FEW rows.
+     * This maximum is lower, because with few rows b may be too large for the caches, and these loops do not read b
+     * in the order of memory. */
     enum { MOST = 1 << 22, OF_FEW_ROWS = 1 << 18, FEW = 8 };
     const struct matrix *a = &g->x[A], *b = &g->x[B], *c = &g->x[C];
     return a->cols <= GEMM_LONG && b->col == 1 && c->col == 1 && (a->row == 1 || a->col == 1) &&

@@ -4,9 +4,9 @@
  * The shell is Lua's side of rille.h. Each function that Lua calls does three things: it checks the arguments,
  * reports the user's line and calls the core, and pushes the result or raises an error. The shell owns no values:
  * a tensor in Lua is a userdata that holds one handle, which __gc releases. The struct shell is stored in the
- * userdata that shell_open() creates first, so closing the Lua state frees it, and with it the session, last. All
- * functions run on the one thread that owns the Lua state. In the comments, i and other indices are indices of
- * Lua's stack, and "the top" is the top of Lua's stack. */
+ * userdata that shell_open() creates first. When the Lua state is closed, Lua frees this userdata last, and the
+ * session with it. All functions run on the one thread that owns the Lua state. In the comments, i and other indices
+ * are indices of Lua's stack, and "the top" is the top of Lua's stack. */
 #ifndef RILLE_SHELL_SHELL_H
 #define RILLE_SHELL_SHELL_H
 

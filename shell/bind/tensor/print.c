@@ -132,7 +132,7 @@ add_vector(luaL_Buffer *b, const struct table *t)
     }
 }
 
-/* Returns true if the tensor has positions directly before the given ones that are not part of what is printed. */
+/* Returns true if the positions directly before these indices are omitted from the printed text. */
 static bool
 after_gap(const struct table *t, const int64_t *index)
 {
