@@ -31,7 +31,7 @@ read_image(const struct view *v, struct cuda_image *i)
     memcpy(i->size, v->dim, sizeof i->size);
     memcpy(i->stride, v->stride, sizeof i->stride);
     return has_dense_order(i, by_row) ||
-           /* Of the other orders accepts only NHWC, because cuDNN 9 has engines with wrong results for the rest. */
+           /* NHWC is the only other order accepted: some engines of cuDNN 9 return wrong results for the rest. */
            has_dense_order(i, by_channel);
 }
 

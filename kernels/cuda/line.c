@@ -243,7 +243,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* What a body of a reduction computes: the result of a whole line, the result of one part of a line, or the
+/* The value that a body of a reduction computes: the result of a whole line, of one part of a line, or the
  * combination of the results of a line's parts. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 

@@ -53,7 +53,7 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Gives all lanes rows for random costs, even if the row changes no order, and lets lanes wait without limit. */
+/* Makes rows of all lanes for random costs. Keeps a row that changes no order, and lets lanes wait without limit. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {

@@ -74,7 +74,7 @@ fan_arrive(struct worker *w, int task, int out, int f, int reg)
     tell_readers(w, fan, 0, fan->nreader);
 }
 
-/* Records that the readers on one thread have given a register back. Frees the register if no thread uses it. */
+/* Records that the readers on one thread have returned a register. Frees the register if no thread uses it. */
 static void
 reg_free(struct worker *w, int task, int out, int reg)
 {
