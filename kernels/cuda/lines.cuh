@@ -1,8 +1,8 @@
 /* lines.cuh - teams of threads that process lines (rows or columns) of tensors. Every kernel's source includes
  * this file after device.cuh. */
 
-/* Position of an element in a line: element u of a pack, which a thread reads with one instruction. slot: number
- * of the line's elements that the thread keeps before this pack. */
+/* Position of an element in a line: element u of a pack. A pack is read by a thread with one instruction. slot: number
+ * of elements of the line that the thread has in registers from earlier packs. */
 template <int PACK> struct packed {
     int64_t first; /* position of the pack */
     int u, slot;
@@ -39,8 +39,8 @@ struct every {
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS]; /* number of entries of each warp; more than EACH: the entries after EACH are missing */
-    int n;             /* number of all entries; -1: some are missing */
+    int nfound[WARPS];         /* number of entries of each warp; more than EACH: the entries after EACH are missing */
+    int n;                     /* number of all entries; -1: some are missing */
     int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries of that line */
     int64_t value[ALL];        /* by entry: value(j), where j is the position of the entry's key */
     bool flag[WARPS * WARP];
@@ -56,7 +56,7 @@ struct listing {
 template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> struct team {
     typedef packed<PACK> element;
     int64_t n;
-    bool here; /* true: the team has a line */
+    bool here;    /* true: the team has a line */
     double *room; /* shared memory of the block: 256 numbers; if keys select lines: a struct listing */
     every mine;   /* lines of this block, in calls whose lines are selected by keys */
 
@@ -312,8 +312,7 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         look_through(from, to, turn, turns, key);
         __syncthreads();
         int n = 0;
-        for (int w = 0; w < listing::WARPS; w++)
-            n = n < 0 || l.nfound[w] > listing::EACH ? -1 : n + l.nfound[w];
+        for (int w = 0; w < listing::WARPS; w++) n = n < 0 || l.nfound[w] > listing::EACH ? -1 : n + l.nfound[w];
         if (n >= 0) sort(value);
         if (threadIdx.x == 0) l.n = n;
         __syncthreads();

@@ -206,7 +206,7 @@ making_begin(struct arena *a, struct cuda_source *to)
     return (struct making){.arena = a, .to = to};
 }
 
-/* ---- operands and results as bodies access them ---- */
+/* ---- declarations by which a kernel's body accesses operands and results ---- */
 
 /* Writes the declarations of a number operand: the member number<k>, and x<k>(), which reads it. */
 void

@@ -272,8 +272,8 @@ around_look(struct around *w, int64_t work)
 
 /* ---- use by a search ---- */
 
-/* SHARE: work of a search relative to the work of bounding. Each search without gain in a row halves the work of the
- * next one, at most IDLE times. */
+/* SHARE: work of a search relative to the work of bounding. After each search that found nothing better, the next
+ * search gets half the work. The work is halved at most IDLE times; a search that succeeds restores it. */
 enum { SHARE = 3, IDLE = 2 };
 
 /* Restarts from a cheaper choice that the search found. */

@@ -225,7 +225,7 @@ bound_rising(struct regrets *r)
     }
 }
 
-/* ---- one candidate at a time ---- */
+/* ---- the exact regret of each candidate whose bounds differ ---- */
 
 struct open_one {
     int64_t high;

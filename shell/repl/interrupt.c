@@ -55,7 +55,8 @@ stays_set(void)
 
 static void visit(lua_State *L, lua_Debug *ar);
 
-/* Sets the hook that runs the visitor's line, unless the hook that stops the code is set. */
+/* Sets the hook visit(), which runs a line that was typed in `rille attach`. Does nothing if another hook is set,
+ * because that hook stops the running code. */
 static void
 let_interrupt_in(lua_State *L)
 {

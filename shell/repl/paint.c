@@ -254,8 +254,8 @@ move_cursor(struct bytes *out, int from, int to)
     append_text(out, "\r");
 }
 
-/* Clears the picture after the terminal was resized, and has folded the picture to another width: moves to the
- * first row, and clears everything below. */
+/* Clears the picture after a resize of the terminal. A narrower terminal has folded long rows into several, so this
+ * counts the folded rows above the cursor, moves up to the first one, and clears everything below. */
 static void
 forget_folds(struct bytes *out, int columns)
 {

@@ -402,7 +402,8 @@ draw_pairs(const struct place *p, const struct place *q, long n, const char *wha
     finish(what, before);
 }
 
-/* Draws pairs on 2 x 2 x 2 x 2, with up to MAX_ADDEND addends. */
+/* Checks n drawn pairs of layouts on a mesh of 2 x 2 x 2 x 2. Each layout has at most MAX_ADDEND addends (partial
+ * sums of one element). */
 static void
 draw_on_four_axes(long n)
 {

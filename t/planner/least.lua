@@ -68,7 +68,8 @@ for seed = SEED, SEED + CHAINS - 1 do
 end
 
 -- Tries programs on meshes of one to three axes, with and without autocast and gradients. Strategies may split the
--- axis over which a call normalises. A second search, in any replanning round, must find the same least limit.
+-- axis over which a call normalises. A refused limit names the least limit that has a plan. A second search must find
+-- the same least limit, also after several rounds of planning.
 local MESHES <const> = {{0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}, {0, 1}}
 local PROGRAMS <const> = os.getenv("RILLE_LONG") and 300 or 8
 

@@ -167,7 +167,7 @@ struct event {
 };
 static struct lane {
     struct launched {
-        bool waits; /* true: this entry waits for the event `after`; false: it is a step that adds one */
+        bool waits; /* true: the entry waits for the event `after`; false: it runs step(), which adds 1 to `number` */
         struct event after;
         uint64_t piece;
     } work[2 * ROUNDS];

@@ -21,7 +21,7 @@ struct program {
     uint64_t random, layouts; /* random: seed of the computation; layouts: seed of the layouts */
     struct world one, many;
     bool gradients; /* true: values are f64, the program is short, and backward runs at the end of the program */
-    bool traced;    /* true: the second world runs as a compiled step, and reads nothing before the trace ends */
+    bool traced;    /* true: the world `many` runs as a compiled step, so no value is read while the step is traced */
     int wrong;
     char last[200]; /* text of the current instruction, for messages */
 };

@@ -185,8 +185,8 @@ struct cluster_loss {
     uint32_t run; /* number of the run that was in progress; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
     int32_t node; /* program node of the act that a hung worker was running; -1: not known */
-    /* true if a replacement may join the cluster: the lost worker joined before this epoch, or start() had not
-     * started it */
+    /* true if a replacement may join the cluster: the lost worker had joined before this epoch, or this process had
+     * not started it by start() */
     bool again;
 };
 /* Describes the i-th member lost in this epoch, in the order of losses; false: fewer members were lost. */

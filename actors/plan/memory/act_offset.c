@@ -278,8 +278,9 @@ moment_before(const struct act_offsets *b, int32_t x, int32_t i, const int32_t *
     for (int32_t y = 0; y < b->nlive_range; y++) begun[y] = MIN(from[y], MAX(i + after[y], 0));
 }
 
-/* Tries moments before b->from at which one more use may still be live. Keeps the moment with the most bytes;
- * returns true if it has more bytes than the best moment so far. */
+/* Looks for a moment with more live bytes than *most. For each live range, tries the latest moments before b->from at
+ * which one of the range's last uses may still be live. Stores the moment with the most bytes in b->heaviest and its
+ * bytes in *most; returns true if there is one. */
 static bool
 find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, int64_t *most)
 {

@@ -182,7 +182,8 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
     return status;
 }
 
-/* Checks that the rows of both ends state equal terms, and that exactly one end sends. */
+/* Compares the two rows that describe channel c, one from each host: all terms (number of registers, bytes, ...) must
+ * be equal, and exactly one host must send. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

@@ -448,8 +448,8 @@ try_lines(struct search *s)
     if (try_range(s, (struct line_range){1, 0, SLOPES, BASES, LARGE_STEP}, &slope, &base)) refine(s, slope, base);
 }
 
-/* Tries all lines in small steps. If devices have several stages, stops when the search has simulated FEW_ACTS
- * acts in total. */
+/* Tries all lines (slope and base of the pool sizes) in small steps. If devices have several stages, stops when the
+ * search has simulated FEW_ACTS acts in total. */
 static void
 try_fine_lines(struct search *s)
 {

@@ -278,8 +278,8 @@ memory_waits_for(struct memory *m, int32_t task, int32_t nreg, int32_t reader)
     return false;
 }
 
-/* Checks the order between periods: in the next period, the first owner of a section must be written after the
- * last use of the section's last owner. */
+/* Checks the order between two periods. `first` is the first owner of a section, and `last` is its last owner. In the
+ * next period, `first` must be written only after the last use of `last`. */
 static int
 check_return(struct memory *m, const struct block *last, const struct block *first)
 {

@@ -320,7 +320,8 @@ check_packed(struct values *s, int32_t task, const struct redistribute_channel *
     TRY(proof_same(s->v, task, "offset of a packed slice", copy->to_skip,
                    x->offset[i] * (int64_t)dtype_bytes(dense.dtype)));
     if (!copy->launch && device_kind(s->cross->own->from->place->kind)->settle)
-        return proof_fail(s->v, task, "host code packs slices that a library sends from the device");
+        return proof_fail(s->v, task,
+                          "a collective library sends these slices from the device, so the host must not pack them");
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 

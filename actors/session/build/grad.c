@@ -114,7 +114,9 @@ reach_function(struct sweep *w, const struct node *n)
 {
     struct own_function *f = n->own->function;
     if (f->mark != w->mark && f->npending > 0)
-        return fail(E_STATE, "backward was called inside a backward pass, through %s (%s:%d), which that pass is using",
+        return fail(E_STATE,
+                    "backward was called inside another backward pass and reached %s (%s:%d), which the outer pass is "
+                    "computing",
                     f->user.name, n->line.file ? n->line.file : "?", n->line.line);
     f->mark = w->mark;
     f->npending++;

@@ -16,7 +16,7 @@ struct hook {
     int out;           /* index among the node's results */
     rille_hook_fn *fn; /* function of the user; NULL: the hook was removed, or `retains` gets the gradient */
     struct rille_hook_user user;
-    struct rille_tensor *retains; /* referred to: the handle that gets the gradient */
+    struct rille_tensor *retains; /* the handle that gets the gradient; the hook has a reference to it. NULL: none */
 };
 /* The user's handle for a value. A leaf is a variable, and its val is the present version. The struct lives as
  * long as there are handles (nref), or versions or snapshots that refer to the variable (nref_weak). */

@@ -75,7 +75,7 @@ struct reading {
     bool sums;   /* an operand is a share of a sum */
     bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
     bool linear; /* counts means as shares of a sum, to test whether the call is linear in them */
-    int blocks;  /* number of row blocks of all operands with rows (val->blocks); 0: operands differ */
+    int blocks;  /* number of row blocks, which all operands with rows must share (val->blocks); 0: they differ */
     /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
@@ -777,7 +777,7 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
     if (share != SHARE_MAX && share != SHARE_MIN) return joined_value(ctx, v, out);
     *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
     struct call_context alone = *ctx;
-    /* the row belongs to one micro-batch, so the call must not be changed for the whole batch */
+    /* builds the row from this micro-batch alone, without the changes that make a call use the whole batch */
     bool was = rille_micro_batch_alone(ctx->s, true);
     int status = one_row_of(&alone, v, out);
     rille_micro_batch_alone(ctx->s, was);
