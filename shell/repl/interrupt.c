@@ -260,6 +260,8 @@ visit(lua_State *L, lua_Debug *ar)
     /* clears the hook that this coroutine inherited from its creator */
     if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0);
     visitor(L);
+    /* sets the hook again if another visitor came while the line ran: interrupt_knock() could not set it then */
+    for (int k = 0; knocked && k < depth && k < DEPTH; k++) let_interrupt_in(chain[k]);
 }
 
 void

@@ -75,9 +75,14 @@ ok "a second Ctrl-C leaves a line that does not end" [ "$code" = 130 ]
 "$rille" attach $job >seen 2>&1 <<<'while true do end' &
 client=$!
 await grep -q busy seen
+timeout -k 5 $hang "$rille" attach $job >next 2>&1 <<<'6 * 7' &
+next=$!
+await grep -q busy next
 kill $client
 wait $client
 ok "SIGTERM ends a prompt whose line does not end" [ $? = 143 ]
+wait $next
+ok "a prompt that was opened while the line ran is served after it" grep -q 42 next
 lines 'n > before' 'a'
 ok "the program has continued meanwhile" says true
 ok "a local variable of one prompt is known at the next" says "rille> "
