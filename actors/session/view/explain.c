@@ -515,8 +515,8 @@ print_meetings(struct teller *t)
     int64_t bytes = 0, ns = 0;
     for (int i = 0; i < t->e->nmeeting; i++) {
         const struct rille_explain_meeting *x = &t->e->meetings[i];
-        str_addf(&t->text, "hints conflict %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
-                 x->hint[0].line, x->hint[1].what, x->hint[1].line);
+        str_addf(&t->text, "the layouts of two hints conflict at %s (%s): %s (%s) and %s (%s)\n", x->op, x->line,
+                 x->hint[0].what, x->hint[0].line, x->hint[1].what, x->hint[1].line);
         str_addf(&t->text, "      %s -> %s: %lld bytes, %lld ns\n", x->from, x->to, (long long)x->bytes,
                  (long long)x->ns);
         bytes += x->bytes;
