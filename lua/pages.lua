@@ -250,7 +250,7 @@ local function equivalent(name)
 end
 
 -- Returns the names of the pages that answer a question in words, best first: pages of the question's topics, then pages
--- named in Rille's equivalent of the question, then pages that contain its words.
+-- of the functions and of the first method in Rille's equivalent, then pages that contain the question's words.
 function pages.search(question)
   open_index()
   local names, seen = {}, {}
@@ -263,7 +263,7 @@ function pages.search(question)
   end
   local here = equivalent(question) or ""
   for name in here:gmatch("%f[%w_]rille%.[%w_.]+") do add(pages.find(name)) end
-  for name in here:gmatch(":([%w_]+)%f[({]") do add(pages.find(name)) end
+  add(pages.find(here:match(":([%w_]+)%f[({]") or ""))
   for _, name in ipairs(search.find(index, question, MOST)) do add(name) end
   return names
 end
