@@ -623,7 +623,7 @@ static const struct elsewhere {
     {"data", "Dataset", "write rille.data.loader{x, y, batch = 64}"},
     {"data", "TensorDataset", "write rille.data.loader{x, y, batch = 64}"},
     {"data", "IterableDataset", "write an iterator: for x, y in ... do"},
-    {"data", "random_split", "write rille.data.permutation(n, seed) and x:index_select(0, ids)"},
+    {"data", "random_split", "write y = x[{{rille.data.permutation(n, seed)}}], then y[{{0, k}}] and y[{{k, n}}]"},
     {"data", "Subset", "write x:index_select(0, ids)"},
     {"data", "WeightedRandomSampler", "write x:index_select(0, ids)"},
     {"data", "RandomSampler", "write rille.data.loader{x, y, batch = 64, shuffle = true}"},
