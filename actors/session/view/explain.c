@@ -463,7 +463,7 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
         const struct prog_node *from = &t->p->node[r.index];
         str_addf(&s, "%s (%s)", from->op->name, explain_line(t, &from->line));
     } else {
-        str_add(&s, "a leaf");
+        str_add(&s, "an input tensor");
     }
     str_addf(&s, " -> %s (%s)", n->op->name, explain_line(t, &n->line));
     return keep_explain_text(t, &s);
