@@ -5,6 +5,14 @@
 -- t/shell/help.lua checks that the pages and the chapters exist.
 
 return {
+  {words = "save model, save weights", see = "save model.save checkpoint.save", chapter = "saving.md#weights",
+    text = 'rille.save("net.safetensors", net) writes the weights, net:load(path) reads them; checkpoints also have the optimiser.'},
+  {words = "tensor list, tensor table", alone = true, see = "totable item tensor.shape",
+    text = "x:totable() returns the values as nested Lua tables, x:item() the number of a tensor of one element."},
+  {words = "model summary, print model", see = "nn.Module.show nn.Module.describe nn.Module.parameters", chapter = "pictures.md",
+    text = "print(net) lists the layers; net:show() draws them with shapes, layouts and bytes per device."},
+  {words = "inference mode, evaluation mode", see = "nn.Module.eval no_grad", chapter = "first-model.md#from-a-csv-file",
+    text = "net:eval() switches dropout and batch norm to inference, rille.no_grad(fn) records nothing for gradients."},
   {words = "onnx, torchscript", see = "save model.save load", chapter = "saving.md#export",
     text = "ONNX is neither read nor written. Save as safetensors, load that file in Python, and export from there."},
   {words = "pickle, pt, pth, state dict file", see = "load save", chapter = "saving.md#export",
@@ -73,7 +81,7 @@ the prompt lists what holds memory.]]},
     text = "The message names operator, sizes, layouts and line; print(net) lists the layers with their shapes."},
   {words = "freeze, freezing, frozen, transfer learning", see = "requires_grad_ nn.Module.parameters", chapter = "training.md#freezing",
     text = "for _, p in ipairs(net:parameters()) do p:requires_grad_(false) end freezes a module."},
-  {words = "loss function", see = "cross_entropy mse_loss nn.CrossEntropyLoss nn.MSELoss", chapter = "own-parts.md#a-loss",
+  {words = "loss function, custom loss, own loss", see = "cross_entropy mse_loss nn.CrossEntropyLoss nn.MSELoss", chapter = "own-parts.md#a-loss",
     text = "Losses are functions of tensors, or layers; a function of your own needs no registration."},
   {words = "bce, binary cross entropy, multi-label, sigmoid loss", see = "softplus sigmoid", chapter = "own-parts.md#a-loss",
     text = "Of logits z and labels y from 0 to 1 the binary cross entropy is (z:softplus() - z * y):mean()."},
