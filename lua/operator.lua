@@ -181,7 +181,7 @@ local function check_whole(o, what, letter, i, dims, whole, a, b)
   local made = axis and rille.concat({a, b}, axis) or a + b
   local off = (made - whole):abs():max():item()
   check.that(off <= 1e-9 * (1 + whole:abs():max():item()),
-    "%s: the rule splits '%s', but %s %d of two shards, %s, differs from that of the whole by %.3g; write [%s] if the dimension cannot be split",
+    "%s: the rule splits '%s', but %s %d of two shards, %s, differs by %.3g from that of the unsplit operands; write [%s] if the dimension cannot be split",
     o.name, letter, what, i, axis and "joined" or "added", off, letter)
 end
 

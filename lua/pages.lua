@@ -237,34 +237,60 @@ local function open_index()
   if not index then index, dictionary = search.index(sorted(rows), fields_of, topics) end
 end
 
--- Returns the names of the pages that answer a question in words, best first. Pages of the question's topics come
--- before pages that contain its words.
+-- scopes in which the names of other programs are looked for, in this order (shell/bind/base/names.c)
+local SCOPES <const> = {"tensor", "rille", "nn", "optim", "data", "init", "module", "field", "layer", "checkpoint", "option", "generate option"}
+
+-- Returns Rille's equivalent of a name of another program, such as "write x:numel()"; nil: unknown. A method that ends
+-- with _ has the equivalent of the method without _.
+local function equivalent(name)
+  for _, scope in ipairs(SCOPES) do
+    local here = rille._elsewhere(scope, name) or rille._elsewhere(scope, (name:gsub("_$", "")))
+    if here then return here end
+  end
+end
+
+-- Returns the names of the pages that answer a question in words, best first: pages of the question's topics, then pages
+-- of the functions and of the first method in Rille's equivalent, then pages that contain the question's words.
 function pages.search(question)
   open_index()
   local names, seen = {}, {}
   local function add(name)
-    if not seen[name] and #names < MOST then names[#names + 1] = name end
-    seen[name] = true
+    if name and not seen[name] and #names < MOST then names[#names + 1] = name end
+    seen[name or ""] = true
   end
   for _, topic in ipairs(search.topics(topics, question)) do
     for name in topic.see:gmatch("%S+") do add(name) end
   end
+  local here = equivalent(question) or ""
+  for name in here:gmatch("%f[%w_]rille%.[%w_.]+") do add(pages.find(name)) end
+  add(pages.find(here:match(":([%w_]+)%f[({]") or ""))
   for _, name in ipairs(search.find(index, question, MOST)) do add(name) end
   return names
 end
 
--- Returns the answer to a question, or nil: the texts and chapters of its topics, and a list of pages. Misspelt words are
--- corrected. A name with a dot counts as a name, not as a question.
-function pages.found(question)
+-- Returns what a question asks for, and Rille's equivalent if the question is a name of another program: "zeros_like" for
+-- "torch.zeros_like". Returns nil for other names with a dot.
+local function understood(question)
+  local last = question:match("^[%w_.:]+$") and question:match("[%w_]+$")
+  local here = last and equivalent(last)
+  if here or question:find("^torch%.") then return last, here end
   if question:find("[.:]") then return nil end
+  return search.corrected(index, dictionary, question)
+end
+
+-- Returns the answer to a question, or nil: Rille's equivalent, the texts and chapters of its topics, and a list of pages.
+-- Misspelt words are corrected. A name with a dot counts as a name, not as a question.
+function pages.found(question)
   open_index()
-  local lines, meant = {}, search.corrected(index, dictionary, question)
+  local meant, here = understood(question)
+  if not meant then return nil end
+  local lines = {here and indented(paint.wrap(meant .. ": " .. here, WIDTH - 2, ""), "  ")}
   for _, topic in ipairs(search.topics(topics, meant)) do
     lines[#lines + 1] = indented(paint.wrap(topic.text, WIDTH - 2, ""), "  ")
     if topic.chapter then lines[#lines + 1] = "  chapter: docs/guide/" .. topic.chapter end
   end
   for _, name in ipairs(pages.search(meant)) do lines[#lines + 1] = entry(name, pages.summary(name)) end
-  local title = meant == question and "" or ("no page has the words '%s'; "):format(question)
+  local title = (here or question:find(meant, 1, true)) and "" or ("no page has the words '%s'; "):format(question)
   return #lines > 0 and ("%spages on '%s'\n%s"):format(title, meant, table.concat(lines, "\n")) or nil
 end
 

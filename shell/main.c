@@ -210,7 +210,7 @@ read_option(struct program *p, int c)
     case 'e':
     case 'E':
     case 'l':
-        if (p->naction == NCHUNK) return main_usage("too many -e, -E and -l", "");
+        if (p->naction == NCHUNK) return main_usage("expected at most 64 options -e, -E and -l, found more", "");
         p->action[p->naction++] = (struct action){(char)c, optarg};
         return 0;
     case 'i': p->interactive = true; return 0;

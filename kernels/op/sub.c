@@ -14,7 +14,8 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     if (c->in[0].dtype != DT_BOOL || c->in[1].dtype != DT_BOOL) return 0;
-    return call_fail(E_DTYPE, c, "operands must not be bool; use ne for where they differ, or cast to integers");
+    return call_fail(E_DTYPE, c,
+                     "operands must not be bool; use ne for where they differ, or convert them with to(\"i64\")");
 }
 
 static void

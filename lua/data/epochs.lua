@@ -76,7 +76,7 @@ end
 function methods:refuses(state)
   if type(state) ~= "table" then return "the state is missing" end
   for _, name in ipairs{"size", "seed", "next_epoch", "at", "running"} do
-    if math.type(state[name]) ~= "integer" then return ("its '%s' must be an integer"):format(name) end
+    if math.type(state[name]) ~= "integer" then return ("the state's '%s' must be an integer, found %s"):format(name, check.shown(state[name])) end
   end
   if state.size ~= self.size then return ("%d rows here, %d in the loaded state"):format(self.size, state.size) end
   for _, name in ipairs(check.sorted_keys(self.same)) do

@@ -440,7 +440,7 @@ function families.gpt_neo(d, c)
   local kinds = {} -- kind of each layer, from repeated groups: {{{"global", "local"}, 12}}
   for _, group in ipairs(c.attention_types or {{{"global", "local"}, (d.layers + 1) // 2}}) do
     check.that(type(group) == "table" and type(group[1]) == "table" and math.type(group[2]) == "integer" and group[2] <= d.layers,
-      "attention_types must be a list of groups, {list of kinds, number}")
+      "attention_types must be a list of groups, {list of kinds, number}, found the group %s", check.shown(group))
     for _ = 1, group[2] do table.move(group[1], 1, #group[1], #kinds + 1, kinds) end
   end
   d.windows = by_layer(d, function(i) return kinds[i + 1] == "local" and (c.window_size or 256) end)

@@ -77,6 +77,7 @@ local function targeted(m, targets)
       end
     end
   end
+  check.that(next(last) or next(adapted), "%s: the model must have linear layers, nn.Linear or nn.Int8Linear; found none", who)
   for _, name in ipairs(all and {} or targets) do
     check.that(used[name] or not adapted[name], "%s: the target '%s' has an adapter already; a layer can have one", who, name)
     check.that(used[name], "%s: the target '%s' names no linear layer; the names are: %s", who, name,

@@ -66,7 +66,7 @@ os.remove(path)]],
   ["data.loader"] = {
     is = "loader",
     sign = "rille.data.loader{x, y, ..., batch =, shuffle = false, seed = 0, drop_last = false, sbp =}",
-    text = "Iterates over tensors in batches, shuffled if wanted: for x, y in loader do.",
+    text = "Iterates over tensors in batches, in order or shuffled: for x, y in loader do.",
     args = [[
 x, y, ...: tensors with equal numbers of rows
 batch: integer; rows per batch

@@ -446,6 +446,7 @@ other:load_state_dict(opt:state_dict())]],
     text = [[
 Is the learning rate; assign a number, and the next step uses it, also in a compiled step.
 A schedule (a function of the step) may be assigned, too; each step calls it with opt.steps.
+A group with a rate of its own keeps that rate: assign to opt.groups[i].lr.
 A checkpoint saves opt.steps, so the schedule goes on where it stopped.]],
     returns = "a number, or a function of the step",
     errors = "an assigned value must be a number of 0 or more, or a function that returns one",

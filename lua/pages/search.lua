@@ -90,7 +90,8 @@ end
 
 -- Returns the stems of the words in a question, without words that most pages have.
 local function asked(question)
-  local list, skip = {}, {a = true, an = true, the = true, of = true, to = true, ["in"] = true, how = true, ["do"] = true, i = true}
+  local list, skip = {}, {}
+  for word in ("a an the of to in on for and how what is are my can does do i"):gmatch("%a+") do skip[word] = true end
   for word in question:gmatch("[%w_-]+") do
     if not skip[word:lower()] then list[#list + 1] = stem(word) end
   end

@@ -134,7 +134,7 @@ parse_shape(struct parser *c, struct entry *h)
 {
     if (!take_char(c, '(')) return npy_malformed(c, "shape is not a tuple");
     while (!take_char(c, ')')) {
-        if (h->type.ndim == MAX_DIM) return fail(E_IO, "%s: more than %d axes", c->name, MAX_DIM);
+        if (h->type.ndim == MAX_DIM) return fail(E_IO, "%s: expected at most %d axes, found more", c->name, MAX_DIM);
         if (!take_size(c, &h->type.dim[h->type.ndim++]))
             return npy_malformed(c, "shape has an entry that is not a size");
         if (!take_char(c, ',') && (c->at == c->end || *c->at != ')')) return npy_malformed(c, "shape does not end");

@@ -89,9 +89,9 @@ check_choice(struct proof *r)
         change[t->born] += t->bytes->x[t->form->x[r->choice[t->maker]]];
         change[t->dies] -= t->bytes->x[t->form->x[r->choice[t->maker]]];
     }
-    if (sum != r->cost) return fail(E_PLAN, "certificate: the cost of the choice differs from the claim");
+    if (sum != r->cost) return fail(E_PLAN, "the cost of the choice differs from the claim");
     for (int64_t t = 0; r->limit && t < r->ntime; t++)
-        if ((live += change[t]) > r->limit) return fail(E_PLAN, "certificate: the choice exceeds the memory limit");
+        if ((live += change[t]) > r->limit) return fail(E_PLAN, "the choice exceeds the memory limit");
     return 0;
 }
 
@@ -144,7 +144,7 @@ static int
 tables_too_large(const struct state *s)
 {
     return fail(E_PLAN,
-                "certificate: line %d: the tables of costs must have at most %d entries in all, found %lld or more; "
+                "line %d: the tables of costs must have at most %d entries in all, found %lld or more; "
                 "this certificate is too large to be checked",
                 s->r->line, MOST_ENTRIES, (long long)s->entries);
 }
@@ -267,11 +267,10 @@ prove_build(struct state *s)
     int64_t *reads = ARENA_ARRAY(&s->arena, int64_t, r->nnode);
     for (int64_t t = 0; t < r->ntime; before[++t] = sum)
         if ((sum += r->price[t]) > (int64_t)1 << 61)
-            return fail(
-                E_PLAN,
-                "certificate: line %d: the sum of the prices of memory must be at most %lld, found %lld at time "
-                "%lld",
-                r->line, 1LL << 61, (long long)sum, (long long)t);
+            return fail(E_PLAN,
+                        "line %d: the sum of the prices of memory must be at most %lld, found %lld at time "
+                        "%lld",
+                        r->line, 1LL << 61, (long long)sum, (long long)t);
     for (int64_t i = 0; i < r->nnode; i++)
         if ((s->entries += r->node[i].cost->n) > MOST_ENTRIES) return tables_too_large(s);
     for (int64_t i = 0; i < r->nnode; i++) {
@@ -592,8 +591,7 @@ bound_round(struct state *s)
     TRY(proof_wants(s->r, "prune"));
     TRY(proof_number(s->r, 0, PROOF_NEVER, &below));
     if (below < s->below)
-        return fail(E_PLAN,
-                    "certificate: line %d: the bound for pruning must be at least %lld, the claimed bound, found %lld",
+        return fail(E_PLAN, "line %d: the bound for pruning must be at least %lld, the claimed bound, found %lld",
                     s->r->line, (long long)s->below, (long long)below);
     wide bound = prove_lower_bound(s);
     s->closed = bound >= s->below;
@@ -766,8 +764,7 @@ proof_check_step(struct state *s)
     TRY(prove_build(s));
     TRY(steps(s));
     if (!s->closed)
-        return fail(E_PLAN,
-                    "certificate: the proof ends before it excludes every choice cheaper than the claimed bound");
+        return fail(E_PLAN, "the proof ends before it excludes every choice cheaper than the claimed bound");
     return check_digest(s->r, text);
 }
 

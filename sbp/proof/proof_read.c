@@ -11,7 +11,7 @@ enum { MOST = 1 << 22 }; /* maximum number of nodes, tensors, times and forms */
 int
 proof_wrong(const struct proof *r, const char *what)
 {
-    return fail(E_PLAN, "certificate: line %d: %s", r->line, what);
+    return fail(E_PLAN, "line %d: %s", r->line, what);
 }
 
 /* ---- words and numbers ---- */
@@ -42,7 +42,7 @@ int
 proof_wants(struct proof *r, const char *w)
 {
     if (proof_word(r, w)) return 0;
-    return fail(E_PLAN, "certificate: line %d: expected \"%s\"", r->line, w);
+    return fail(E_PLAN, "line %d: expected \"%s\"", r->line, w);
 }
 
 int

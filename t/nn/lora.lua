@@ -240,6 +240,7 @@ end)
 tap.group("errors", function()
   local m = rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, tied = true}
   tap.fails(function() lora(m, {targets = {"q"}}) end, {"lora.lua", "the target 'q' names no linear layer; the names are: down_proj"}, "an unknown target")
+  tap.fails(function() lora(rille.nn.Sequential(rille.nn.ReLU()), {r = 4}) end, {"the model must have linear layers, nn.Linear or nn.Int8Linear; found none"}, "no linear layer")
   local twice = lora(rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16}, {r = 2})
   tap.fails(function() lora(twice, {r = 2}) end, {"the target 'q_proj' has an adapter already; a layer can have one"}, "a second adapter")
   tap.fails(function() lora(m, {rank = 2}) end, {"unknown option 'rank': write r"}, "the name of PEFT")

@@ -464,7 +464,7 @@ tap.group("schedules that do not fit the stages", function()
         if fits then tap.ok(good, what .. "fits the schedule", why)
         else
           local reported = not good and why:find("graph: schedule " .. name .. " needs each placement", 1, true) and why:find(wants, 1, true) and
-            why:find("the stages are on devices " .. as_dealt(deal(p)) .. ";", 1, true)
+            why:find("found stages on placements (" .. as_dealt(deal(p)) .. ");", 1, true)
           local at = why:match("begin at t/lib/stages.lua:(%d+)")
           tap.ok(reported and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
         end

@@ -88,7 +88,7 @@ tap.group("memory_limit", function()
   local stats = step():stats().devices[1]
   tap.ok(stats.tenants:find("gelu f32{512, 32}", 1, true) and stats.tenants:find("memory.lua:", 1, true), "stats name the largest registers", stats.tenants)
   tap.ok(pcall(step, stats.peak_memory), "a step that needs exactly the limit is compiled")
-  tap.fails(function() step(stats.peak_memory - 1) end, {"cpu:5", "the limit is " .. stats.peak_memory - 1, "gelu f32{512, 32}", "memory.lua:"},
+  tap.fails(function() step(stats.peak_memory - 1) end, {"cpu:5", "memory_limit = " .. stats.peak_memory - 1, "gelu f32{512, 32}", "memory.lua:"},
     "a step that needs more is refused, with the largest registers in the message")
 end)
 

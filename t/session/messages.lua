@@ -182,7 +182,8 @@ tap.group("steps", function()
       "with micro_batches = 2, a tensor that depends on the step's arguments has the rows of one micro-batch: write -1"},
     {function() rille.whatif(3) end, "whatif: expected a compiled step, found"},
     {function() rille.graph(print, {offload = true}) end, "graph: offload must be a placement, found true"},
-    {function() rille.graph(print):stats() end, "the step has no plan yet; call the step first"},
+    {function() (rille.ones{2} + 1):fill_(2) end, "fill_: expected a variable, found the result of an operator"},
+    {function() rille.graph(print):stats() end, "graph: the step has no plan yet; call the step first"},
     {function() rille.graph(print, {auto_parallel = 3}) end, '"optimal", "propagate", "recursive" or "greedy", found 3'},
     {function() rille.graph(print, {schedule = {memory = 1, lag = 2}}) end, "memory chooses lag and split_backward; expected either memory or these, found both"},
   } do tap.fails(row[1], {"messages.lua:", row[2]}, row[2]) end

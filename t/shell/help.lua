@@ -117,6 +117,8 @@ local first = {
   cuda = "device_info", gpu = "device_info", csv = "data.csv", jupyter = "help", torchrun = "workers", fsdp = "parallel", ddp = "parallel",
   megatron = "parallel", lora = "models.lora", tokenizer = "tokenizer", gguf = "load", profiler = "graph.trace", trace = "graph.trace",
   oom = "nn.Module.recompute", ["loss function"] = "cross_entropy", ["activation function"] = "relu", ["nan loss"] = "detect_nan",
+  ["what is sbp"] = "sbp", ["tensor to list"] = "totable", ["how do i save a model"] = "save", zeros_like = "zeros", isnan = "ne",
+  offload = "graph", leak = "nn.Module.recompute", get_rank = "placement.size", GradScaler = "autocast", ["inference mode"] = "nn.Module.eval",
   int8 = "nn.Int8Linear", chat = "tokenizer.chat", ["multi-gpu"] = "parallel", png = "data.image",
 }
 

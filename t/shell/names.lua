@@ -1,5 +1,6 @@
 -- names.lua - tests that names of PyTorch, Torch7 and Python exist in Rille, or have an error with the name to write.
 local tap = dofile("t/lib/tap.lua")
+local pages = require "rille.pages"
 local nn = rille.nn
 
 local net = nn.Linear(2, 2)
@@ -13,11 +14,13 @@ local asked = {
     TransformerEncoderLayer TransformerEncoder Transformer DataParallel functional utils Buffer EmbeddingBag ZeroPad2d PixelShuffle Unflatten
     SpatialConvolution SpatialMaxPooling SpatialAveragePooling SpatialBatchNormalization BatchNormalization TemporalConvolution LookupTable SoftMax
     LogSoftMax ClassNLLCriterion CrossEntropyCriterion MSECriterion BCECriterion Reshape View Concat ConcatTable ParallelTable CAddTable JoinTable
-    SplitTable Threshold gModule Dropout2d LazyLinear CosineSimilarity]],
+    SplitTable Threshold gModule Dropout2d LazyLinear CosineSimilarity TripletMarginLoss weight_norm]],
   rille = [[no_grad manual_seed from_numpy save load tensor zeros ones zeros_like ones_like full_like randn randn_like rand randint arange linspace eye
     cat stack matmul einsum where Tensor FloatTensor LongTensor device cuda backends distributed jit compile autograd vmap nn optim data utils DataLoader
     functional relu softmax sigmoid tanh clip norm sort argsort outer randperm inference_mode set_grad_enabled is_grad_enabled set_detect_anomaly float32 float16 bfloat16 int64 bool
-    Module DeviceMesh shard_map value_and_grad hstack vstack as_tensor std mm bmm profiler]],
+    Module DeviceMesh shard_map value_and_grad hstack vstack as_tensor std mm bmm profiler l1_loss
+    smooth_l1_loss nll_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div cosine_similarity cdist normalize interpolate
+    adaptive_avg_pool2d pixel_shuffle gumbel_softmax multinomial meshgrid unfold hessian jacrev]],
   tensor = [[shape size view cuda cpu item detach numpy tolist T t dim reshape float double half long int bool type std mm bmm dot flatten contiguous
     squeeze unsqueeze expand expand_as repeat_interleave tile norm clip clamp sort argsort topk sum mean max min argmax pow sqrt abs isnan isinf isfinite detach_ add sub mul div
     add_ mul_ fill_ zero_ copy_ normal_ uniform_ clone backward grad requires_grad requires_grad_ register_hook retain_grad is_leaf masked_fill
@@ -42,8 +45,10 @@ local asked = {
     requires_grad_ resize_ resize_as_ resize_as_sparse_ round_ rsqrt_ scatter_ scatter_add_ scatter_reduce_ set_ sgn_ share_memory_ sigmoid_ sign_
     sin_ sinc_ sinh_ sparse_resize_ sparse_resize_and_clear_ sqrt_ square_ squeeze_ sub_ subtract_ swapaxes_ swapdims_ t_ tan_ tanh_ transpose_ tril_
     triu_ true_divide_ trunc_ uniform_ unsqueeze_ xlogy_ zero_]],
-  optim = [[SGD Adam AdamW RMSprop Adagrad LBFGS Lion lr_scheduler CosineAnnealingLR StepLR LambdaLR OneCycleLR Optimizer clip_grad_norm_ sgd adam]],
-  data = [[DataLoader Dataset TensorDataset random_split DistributedSampler Subset read_csv]],
+  optim = [[SGD Adam AdamW RMSprop Adagrad LBFGS Lion lr_scheduler CosineAnnealingLR StepLR LambdaLR OneCycleLR Optimizer clip_grad_norm_ sgd adam MultiStepLR
+    ExponentialLR CosineAnnealingWarmRestarts Adadelta NAdam RAdam]],
+  data = [[DataLoader Dataset TensorDataset random_split DistributedSampler Subset read_csv RandomSampler WeightedRandomSampler
+    ConcatDataset]],
   init = [[xavier_uniform_ kaiming_normal_ normal_ uniform_ zeros_ ones_ constant_ trunc_normal_ orthogonal_ kaiming_uniform xavier_normal]],
   module = [[cuda cpu half float double bfloat16 to train eval parameters named_parameters state_dict load_state_dict zero_grad children
     named_children modules named_modules apply register_buffer register_parameter add_module requires_grad_ buffers named_buffers compile
@@ -58,6 +63,7 @@ for scope, names in pairs(asked) do
         or tostring(why):find("the nearest name is '", 1, true))
       good = good and (why ~= nil or name == "grad") -- x.grad is nil for a tensor without a gradient
       tap.ok(good or says, ("%s of %s exists, or its error says what to write"):format(name, scope), tostring(why))
+      tap.ok(pages.page(name) or pages.found(name), ("?%s has an answer"):format(name))
       local hint = rille._elsewhere(scope, name)
       tap.ok(not (good and hint), ("%s of %s does not have both"):format(name, scope), hint)
     end

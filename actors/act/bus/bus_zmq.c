@@ -305,7 +305,8 @@ grow_zmq(struct bus *b, int nthread)
         for (int i = 0; !status && i < j; i++) status = connect_ends(z, i, j);
         if (status) {
             disconnect_ends(z, j);
-            err_note("%d threads need %d sockets", nthread, sockets_of(nthread));
+            err_note("the zmq bus needs %d sockets for %d threads (if too many, set RILLE_THREADS or ulimit -n)",
+                     sockets_of(nthread), nthread);
             return status;
         }
         atomic_store(&z->nthread, j + 1);

@@ -95,7 +95,7 @@ p2p_full(struct worker *w, int task, uint16_t turn)
         worker_fail(w, fail(E_BUS,
                             turn != f->turn
                                 ? "channel %s: host %d announced transfers out of order: expected number %d, found %d"
-                                : "channel %s: host %d announced a transfer that no RECV offered to receive: "
+                                : "channel %s: host %d announced a transfer that no task expects to receive: "
                                   "expected number %d, found %d",
                             str_text(&text), (int)w->plan->channel[t->channel].peer, (int)f->turn, (int)turn));
         str_free(&text);

@@ -16,7 +16,8 @@ static int
 check_cluster_file(const struct cluster_file *f)
 {
     if (strlen(f->path) > WIRE_TEXT / 2)
-        return fail(E_ARG, "%s: the path must have at most %d characters", f->path, WIRE_TEXT / 2);
+        return fail(E_ARG, "%s: the path must have at most %d bytes, found %zu", f->path, WIRE_TEXT / 2,
+                    strlen(f->path));
     return !f->copy && f->n > PLACES
                ? fail(E_ARG, "%s: expected at most %d ranges of bytes, found %d", f->path, PLACES / 2, (int)f->n / 2)
                : 0;

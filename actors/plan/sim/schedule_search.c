@@ -554,7 +554,7 @@ no_dealing(struct search *s)
     struct str dealt = {0};
     for (int32_t q = 0; q < st.n && q < 16; q++) str_addf(&dealt, "%s%d", q ? " " : "", (int)lane[q]);
     fail(E_ARG,
-         "graph: schedule %s needs %s; the stages are on devices %s%s; make each stage a module of its own, or move "
+         "graph: schedule %s needs %s, found stages on placements (%s%s); make each stage a module of its own, or move "
          "values from stage to stage with to_global",
          s->family->name, dealings[s->family->dealing], str_text(&dealt), st.n > 16 ? " ..." : "");
     str_free(&dealt);

@@ -450,7 +450,8 @@ rille_strategy(struct rille_session *s, int noperand, const int *naxis, const in
     TRY(face_given(naxis, "naxis", __func__));
     TRY(face_given(pieces, "pieces", __func__));
     if (noperand < 0 || noperand > STRATEGY_OPERAND)
-        return fail(E_ARG, "strategy: the number of operands must be from 0 to %d", STRATEGY_OPERAND);
+        return fail(E_ARG, "strategy: the number of operands must be from 0 to %d, found %d", STRATEGY_OPERAND,
+                    noperand);
     struct strategy *to = must_alloc(sizeof *to);
     to->noperand = noperand;
     for (int i = 0; i < noperand; i++) {

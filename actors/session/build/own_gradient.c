@@ -362,7 +362,8 @@ hook_call(const struct call_context *ctx, struct hook *h, struct val **g)
         status = face_tensors(s, 1, &out, "hook");
         if (!status) status = check_gradient("hook", "result", 1, &out->val->type, &(*g)->type);
         if (!status && out->val->layout->place != (*g)->layout->place)
-            status = fail(E_PLACE, "hook: the new gradient must be on the placement of the old one");
+            status =
+                fail(E_PLACE, "hook: the new gradient must be on the placement of the old one; move it with to_global");
         if (!status) status = build_cast(ctx, build_fresh(s, out->val), (*g)->type.dtype, g);
     }
     rille_tensor_free(&given);

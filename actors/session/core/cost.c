@@ -150,7 +150,8 @@ read_cost_line(FILE *f, const char *where, struct rille_cost *c, unsigned *seen)
     char name[40], number[40], more[2];
     if (next_cost_word(f, name, sizeof name) && *name != '#') {
         if (!next_cost_word(f, number, sizeof number) || next_cost_word(f, more, sizeof more))
-            return fail(E_IO, "%s: expected the name of a cost and a number", where);
+            return fail(E_IO, "%s: expected the name of a cost and a number, as in a file that rille --calibrate wrote",
+                        where);
         TRY(read_cost(where, name, number, c, seen));
     }
     for (int byte = 0; byte != EOF && byte != '\n';) byte = getc(f);

@@ -92,9 +92,10 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     const struct layout *l = (const struct layout *)layout;
     if (!t->leaf) return fail(E_STATE, "gradient: expected a variable, found the result of an operator");
     if (l && l->place != t->val->layout->place)
-        return fail(E_PLACE, "gradient: a gradient must be on the placement of its tensor");
+        return fail(E_PLACE, "gradient: a gradient must be on the placement of its tensor; move it with to_global");
     if (l) TRY(layout_fits(l, &t->val->type));
-    if (l && layout_partial(l)) return fail(E_SBP, "gradient: the layout must not be partial");
+    if (l && layout_partial(l))
+        return fail(E_SBP, "gradient: the layout must not be partial, found %s", rille_layout_text(t->s, layout));
     t->grad_layout = l;
     t->s->generation++;
     return 0;

@@ -58,8 +58,8 @@ measure_fits(const struct plan *p, int64_t limit)
     if (held <= limit) return 0;
     int status =
         fail(E_MEMORY,
-             "graph: %s:%d needs %lld bytes, %lld of them for tensors that the step computes, but the limit is "
-             "%lld",
+             "graph: %s:%d needs %lld bytes, %lld of them for tensors that the step computes, but memory_limit = %lld; "
+             "raise it, or use micro_batches, recompute = true or offload",
              device_kind_text(p->device[d].kind), (int)p->device[d].rank, (long long)held,
              (long long)p->device[d].arena_bytes, (long long)limit);
     return plan_peak_blame(p, d, status);

@@ -463,7 +463,7 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
         const struct prog_node *from = &t->p->node[r.index];
         str_addf(&s, "%s (%s)", from->op->name, explain_line(t, &from->line));
     } else {
-        str_add(&s, "a leaf");
+        str_add(&s, "an input tensor");
     }
     str_addf(&s, " -> %s (%s)", n->op->name, explain_line(t, &n->line));
     return keep_explain_text(t, &s);
@@ -515,8 +515,8 @@ print_meetings(struct teller *t)
     int64_t bytes = 0, ns = 0;
     for (int i = 0; i < t->e->nmeeting; i++) {
         const struct rille_explain_meeting *x = &t->e->meetings[i];
-        str_addf(&t->text, "hints conflict %s (%s): %s (%s) and %s (%s)\n", x->op, x->line, x->hint[0].what,
-                 x->hint[0].line, x->hint[1].what, x->hint[1].line);
+        str_addf(&t->text, "the layouts of two hints conflict at %s (%s): %s (%s) and %s (%s)\n", x->op, x->line,
+                 x->hint[0].what, x->hint[0].line, x->hint[1].what, x->hint[1].line);
         str_addf(&t->text, "      %s -> %s: %lld bytes, %lld ns\n", x->from, x->to, (long long)x->bytes,
                  (long long)x->ns);
         bytes += x->bytes;

@@ -39,7 +39,8 @@ check_cluster(const struct rille_cluster *c)
     for (int a = 0; a < c->naxis; a++) {
         if (c->mesh[a] < 1)
             return fail(E_ARG, "whatif: the size of a mesh axis must be at least 1, found %d", (int)c->mesh[a]);
-        if ((n *= c->mesh[a]) > 1 << 24) return fail(E_ARG, "whatif: mesh must have at most %d devices", 1 << 24);
+        if ((n *= c->mesh[a]) > 1 << 24)
+            return fail(E_ARG, "whatif: mesh must have at most %d devices, found at least %lld", 1 << 24, (long long)n);
         if (c->bandwidth[a] && !(c->bandwidth[a] >= SLOWEST))
             return fail(E_ARG, "whatif: bandwidth must be at least %d bytes/s, found %g", SLOWEST, c->bandwidth[a]);
         if (c->has_latency && !(c->latency[a] >= 0 && c->latency[a] <= 1))

@@ -245,7 +245,7 @@ static struct rille_graph *
 last_trace(lua_State *L)
 {
     struct graph *g = graph_check(L, 1);
-    if (g->last < 0 || g->last >= g->ntrace) complain(L, "the step has no plan yet; call the step first");
+    if (g->last < 0 || g->last >= g->ntrace) complain(L, "graph: the step has no plan yet; call the step first");
     return g->trace[g->last];
 }
 

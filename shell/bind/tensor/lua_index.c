@@ -93,8 +93,9 @@ picks_read(lua_State *L, int i, struct rille_tensor *t, struct pick *picks)
     const int64_t *shape = rille_tensor_shape(t);
     int ndim = rille_tensor_ndim(t), n = lua_istable(L, i) ? (int)lua_rawlen(L, i) : 1;
     if (n > ndim)
-        index_error(L, "index: expected at most %d position%s, one per dimension, found %d", ndim, ndim == 1 ? "" : "s",
-                    n);
+        index_error(
+            L, "index: expected at most %d position%s, one per dimension, found %d; a list of positions is {{2, 0, 1}}",
+            ndim, ndim == 1 ? "" : "s", n);
     for (int axis = 0; axis < ndim; axis++) picks[axis] = (struct pick){0, shape[axis], 1, true, false};
     if (!lua_istable(L, i)) {
         pick_read(L, i, 0, shape[0], &picks[0]);
