@@ -330,8 +330,7 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
     m->info.peer = peer;
     m->info.missed = 0;
     window_acknowledge(&m->window, hello->ack);
-    for (int32_t i = 0; i < m->window.n; i++) {
-        window_get(&m->window, i, &p);
+    for (size_t at = 0; window_next(&m->window, &at, &p);) {
         p.ack = m->seen;
         c->env.send(c->env.arg, peer, &p);
     }
