@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 1 << 12 }; /* an empty window keeps a buffer of at most this size, bytes */
+/* KEPT: an empty window keeps a buffer of at most this size, bytes. USUAL: size of the first packets of a link. */
+enum { KEPT = 1 << 12, USUAL = 240 };
 
 /* What precedes a packet in the buffer. */
 struct kept_head {
@@ -70,6 +71,7 @@ window_add(struct window *w, const struct packet *p)
 {
     struct kept_head h = {.shared = p->shared};
     close_up(w);
+    str_reserve(&w->kept, USUAL);
     size_t at = w->kept.len;
     str_addn(&w->kept, &h, sizeof h);
     packet_keep(p, &w->kept);
