@@ -93,7 +93,7 @@ static const char *const names[NPACKET] = {
 
 /* Returns the field of a packet kind after `last`, or the first field if `last` is NULL; NULL: no field is left. */
 static const struct field *
-next_field(int kind, const struct field *last)
+next_packet_field(int kind, const struct field *last)
 {
     const struct field *f = last ? last + 1 : &fields[first_field[kind]];
     return f < fields + countof(fields) && f->packet == kind ? f : NULL;
@@ -182,7 +182,7 @@ write_packet(const struct packet *p, const struct shared_bytes *shared, struct s
     put_little_endian(out, p->seq, 4);
     put_little_endian(out, 0, 4); /* length of the body, written at the end */
     put_little_endian(out, p->ack, 4);
-    for (const struct field *f = NULL; (f = next_field(p->kind, f));) write_field(f, p, shared, out);
+    for (const struct field *f = NULL; (f = next_packet_field(p->kind, f));) write_field(f, p, shared, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
     assert(body + WIRE_HEAD <= WIRE_MOST);
     for (int i = 0; i < 4; i++) out->text[begin + 16 + (size_t)i] = (char)(unsigned char)(body >> 8 * i);
@@ -295,6 +295,6 @@ packet_fetch(const void *bytes, size_t n, const struct shared_bytes *shared, str
     *out = (struct packet){0};
     TRY(read_packet_head(bytes, n, out));
     struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD, shared};
-    for (const struct field *f = NULL; (f = next_field(out->kind, f));) TRY(read_field(f, &r, out));
+    for (const struct field *f = NULL; (f = next_packet_field(out->kind, f));) TRY(read_field(f, &r, out));
     return r.left ? fail(E_BUS, "packet %s: %zu bytes after its last field", names[out->kind], r.left) : 0;
 }
