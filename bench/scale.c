@@ -1,7 +1,8 @@
 /* scale.c - measures the time and the bytes that a large cluster costs its coordinator; all workers are state
  * machines in one process.
  *
- * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Columns:
+ * Packets are encoded and decoded as bytes; sockets are not included. A host has eight workers. Times are processor
+ * times of the one thread, so that other processes of the machine do not count. Columns:
  *
  *   gather   time from the first HELLO until the epoch is formed
  *   run      time of START to all and END from all, for the coordinator alone and for all state machines
@@ -210,12 +211,12 @@ static double
 run_all(struct cluster *s, struct places *places)
 {
     struct start start = start_of(s, places);
-    double begin = now_us();
+    double begin = own_us();
     s->ended = false;
     coordinator_start(s->c, &start);
     drain(s);
     fail_if(!s->ended, "a run does not end");
-    return now_us() - begin;
+    return own_us() - begin;
 }
 
 /* Times the coordinator alone. The coordinator writes all START packets, and reads END packets, which were encoded
@@ -232,10 +233,10 @@ run_alone(struct cluster *s, struct places *places, size_t *bytes)
     *bytes = s->up.len;
     s->ended = false;
     s->alone = true;
-    double begin = now_us();
+    double begin = own_us();
     coordinator_start(s->c, &start);
     drain(s);
-    double took = now_us() - begin;
+    double took = own_us() - begin;
     fail_if(!s->ended, "a run does not end");
     return took;
 }
@@ -259,21 +260,21 @@ tick(struct cluster *s, double *alone)
 {
     struct packet p;
     struct str up = {0}, down = {0};
-    double begin = now_us();
+    double begin = own_us();
     for (int r = 0; r < s->world; r++) {
         member_tick(s->worker[r].member);
         if (member_beat(s->worker[r].member, &p)) packet_write(&p, &up);
     }
-    double mid = now_us();
+    double mid = own_us();
     for (size_t at = 0; next_packet(&up, &at, &p);) fail_if(!coordinator_beat(s->c, &p), "a heartbeat is nobody's");
     for (int r = 0; r < s->world; r++)
         if (coordinator_pulse(s->c, r, &p)) packet_write(&p, &down);
     coordinator_tick(s->c);
-    *alone += now_us() - mid;
+    *alone += own_us() - mid;
     for (size_t at = 0; next_packet(&down, &at, &p);) member_heard(s->worker[p.rank].member, &p);
     str_free(&up);
     str_free(&down);
-    return now_us() - begin;
+    return own_us() - begin;
 }
 
 /* Prints the mean time of a tick, averaged over the longest heartbeat interval. Repeats the measurement; the least
@@ -296,14 +297,14 @@ row(int world)
 {
     struct cluster s;
     size_t bytes;
-    double all = 1e30, alone = 1e30, each, spoken, theirs, one, begin = now_us();
+    double all = 1e30, alone = 1e30, each, spoken, theirs, one, begin = own_us();
     open_cluster(&s, world);
     fail_if(!s.full, "the world is not full");
-    double gather = now_us() - begin;
+    double gather = own_us() - begin;
     beat(&s, &each, &theirs);
-    begin = now_us();
+    begin = own_us();
     form(&s);
-    gather += now_us() - begin;
+    gather += own_us() - begin;
     struct places *places = must_alloc(sizeof *places * (size_t)coordinator_memories(s.c));
     run_all(&s, places); /* the first run sends the plan */
     for (int i = 0; i < TIMES; i++) all = MIN(all, run_all(&s, places));
@@ -316,10 +317,10 @@ row(int world)
     char *copy = malloc(bytes), *from = calloc(1, bytes);
     double limit = 1e30;
     for (int i = 0; i < TIMES; i++) {
-        begin = now_us();
+        begin = own_us();
         memcpy(copy, from, bytes);
         __asm__ volatile("" : : "r"(copy) : "memory");
-        limit = MIN(limit, now_us() - begin);
+        limit = MIN(limit, own_us() - begin);
     }
     printf("%8d %10.1f %10.2f %12.2f %10.2f %9.2f %9.2f %12.2f %8.0f %8zu\n", world, gather / 1000, alone / 1000,
            all / 1000, limit / 1000, each / 1000, spoken / 1000, theirs / 1000, (double)memory / world, s.form);

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for n more bytes and the terminator. */
-static void
+void
 str_reserve(struct str *s, size_t n)
 {
     if (s->capacity - s->len > n) return;

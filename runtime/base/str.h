@@ -10,6 +10,7 @@ struct str {
     size_t len, capacity;
 };
 
+void str_reserve(struct str *s, size_t n); /* allocates space for n more bytes and the final 0 byte */
 void str_add(struct str *s, const char *text);
 void str_addn(struct str *s, const void *bytes, size_t n);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

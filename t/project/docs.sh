@@ -26,6 +26,20 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
+# strays PAGE: prints the functions of the page's walk that no C file of the walk defines. A step may name the end of a path.
+strays() {
+  perl -0777 -ne '($walk) = /^## A walk:(.*?)^## /ms;
+    @all = split " ", `git ls-files "*.c" 2>/dev/null || find * -name "*.c"`;
+    for my $end ($walk =~ /`([\w\/]+\.c)`/g) { for (grep { m{(^|/)\Q$end\E$} } @all) { open my $f, "<", $_; $text .= join "", <$f> } }
+    for ($walk =~ /`(\w+)\(\)`/g) { $n++; print "$_\n" unless $text =~ /^\Q$_\E\(/m } print "$n functions\n"' "$1"
+}
+walk=$(strays ARCHITECTURE.md)
+ok "each function of the walk is defined in a file that the walk names" test "$(grep -vc ' functions$' <<<"$walk")" = 0
+ok "the walk names at least 12 functions" test "$(grep -o '^[0-9]*' <<<"$walk")" -ge 12
+printf '## A walk: x\n`strays_gone()` (`actors/act/run/actor.c`)\n## y\n' >"$dir/w.md"
+is "a function that is not there is found" "$(strays "$dir/w.md")" "strays_gone
+1 functions"
+
 brackets() { # brackets: prints the files that the glossary names in brackets and that do not exist
   grep -oE '\[[^]]*\]' GLOSSARY.md | grep -oE '[a-z_]+(/[a-z_0-9]+)+\.(h|c|lua)' | sort -u | while read -r file; do [ -e "$file" ] || echo "$file"; done
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,12 +231,16 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Returns the memory of a machine. A machine that is not known yet gets the next number. */
+/* Returns the memory of a machine. A machine that is not known yet gets the next number.
+ * known: table of the memories' numbers, by hash of their machines. */
 static int
-memory_of_machine(struct coordinator *c, const char *machine)
+memory_of_machine(struct coordinator *c, struct hash_table *known, const char *machine)
 {
-    for (int m = c->nmemory - 1; m >= 0; m--)
-        if (!strcmp(c->memory[m].info.machine, machine)) return m;
+    uint64_t hash = hash_bytes(0, machine, strlen(machine));
+    uint32_t at = 0;
+    for (const void *item; (item = hash_next(known, hash, &at));)
+        if (!strcmp(c->memory[hash_index_of(item)].info.machine, machine)) return hash_index_of(item);
+    hash_add(known, hash, hash_index(c->nmemory));
     c->memory = must_realloc(c->memory, sizeof *c->memory * (size_t)(c->nmemory + 1));
     c->memory[c->nmemory] = (struct memory){.info = {.machine = coordinate_text(span_text(machine)),
                                                      .own = !strcmp(machine, c->options.machine),
@@ -250,10 +255,11 @@ void
 coordinate_full(struct coordinator *c, int rank)
 {
     bool first = c->nmemory == 0;
+    struct hash_table known = {0};
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!m->machine) continue;
-        if (first) m->info.memory = memory_of_machine(c, m->machine);
+        if (first) m->info.memory = memory_of_machine(c, &known, m->machine);
         struct memory_info *at = &c->memory[m->info.memory].info;
         if (strcmp(at->machine, m->machine)) {
             free(at->machine);
@@ -263,6 +269,7 @@ coordinate_full(struct coordinator *c, int rank)
         }
         m->machine = NULL;
     }
+    hash_free(&known);
     coordinate_tell(c, (struct notice){.kind = NOTICE_FULL, .rank = rank});
 }
 
@@ -330,8 +337,7 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
     m->info.peer = peer;
     m->info.missed = 0;
     window_acknowledge(&m->window, hello->ack);
-    for (int32_t i = 0; i < m->window.n; i++) {
-        window_get(&m->window, i, &p);
+    for (size_t at = 0; window_next(&m->window, &at, &p);) {
         p.ack = m->seen;
         c->env.send(c->env.arg, peer, &p);
     }

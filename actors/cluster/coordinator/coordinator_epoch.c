@@ -197,12 +197,26 @@ lacks_mpi(const struct coordinator *c)
     return -1;
 }
 
+/* Returns the bytes that all FORM packets contain: the ranges, and then the slots. */
+static struct shared_bytes *
+ranges_and_slots(const struct coordinator *c)
+{
+    struct str all = {0};
+    str_addn(&all, c->form.range, sizeof *c->form.range * (size_t)c->form.nrange);
+    str_addn(&all, c->slot, sizeof *c->slot * (size_t)c->nslot);
+    struct shared_bytes *s = shared_bytes_new(all.text, all.len);
+    str_free(&all);
+    return s;
+}
+
 /* Sends FORM to all members, when all memories and ports are made. */
 static void
 send_form(struct coordinator *c)
 {
     const struct form *f = &c->form;
     struct str ports = {0}, spoken = {0};
+    struct shared_bytes *shared = ranges_and_slots(c);
+    uint32_t nrange = (uint32_t)(sizeof *f->range * (size_t)f->nrange);
     int32_t lacks = lacks_mpi(c);
     int of = -1;
     c->phase = CLUSTER_FORM;
@@ -223,8 +237,9 @@ send_form(struct coordinator *c)
                             .threads = f->threads,
                             .isa = c->isa,
                             .abilities = f->abilities,
-                            .ranges = {(const void *)f->range, (uint32_t)(sizeof *f->range * (size_t)f->nrange)},
-                            .slots = {(const void *)c->slot, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
+                            .shared = shared,
+                            .ranges = {shared->bytes, nrange},
+                            .slots = {shared->bytes + nrange, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
                             .home = (uint32_t)m->info.memory,
                             .segment = span_text(at->info.own ? f->segment : at->segment),
                             .made = at->info.made_epoch,
@@ -236,6 +251,7 @@ send_form(struct coordinator *c)
                             .spoken = {(const void *)spoken.text, (uint32_t)spoken.len},
                             .every = c->every});
     }
+    shared_bytes_drop(shared);
     str_free(&ports);
     str_free(&spoken);
 }

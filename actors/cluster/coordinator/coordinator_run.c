@@ -74,34 +74,51 @@ coordinator_forget(struct coordinator *c, uint64_t program)
 
 /* Sends a program, or its schedule rows, in parts of at most WIRE_PIECE bytes. */
 static void
-send_shipped_pieces(struct coordinator *c, int rank, struct packet p, const void *bytes, size_t nbyte)
+send_shipped_pieces(struct coordinator *c, int rank, struct packet p, struct shared_bytes *of)
 {
     size_t at = 0;
+    p.shared = of;
     do {
-        size_t n = MIN(nbyte - at, (size_t)WIRE_PIECE);
+        size_t n = MIN(of->n - at, (size_t)WIRE_PIECE);
         p.offset = at;
-        p.total = nbyte;
-        p.bytes = (struct span){(const unsigned char *)bytes + at, (uint32_t)n};
+        p.total = of->n;
+        p.bytes = (struct span){of->bytes + at, (uint32_t)n};
         coordinate_send(c, rank, p);
         at += n;
-    } while (at < nbyte);
+    } while (at < of->n);
 }
 
+/* Sends the program to the members that lack it. */
 static void
-ship(struct coordinator *c, int rank, const struct start *s)
+ship(struct coordinator *c, const struct shipped *to, const struct start *s)
 {
-    send_shipped_pieces(c, rank, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, s->bytes, s->nbyte);
-    c->member[rank].info.state = MEMBER_BUSY;
+    struct shared_bytes *program = shared_bytes_new(s->bytes, s->nbyte);
+    for (int r = 0; r < c->options.world; r++) {
+        if (!is_in(&c->member[r]) || to->has[r]) continue;
+        send_shipped_pieces(c, r, (struct packet){.kind = PACKET_PROGRAM, .program = s->program}, program);
+        c->member[r].info.state = MEMBER_BUSY;
+    }
+    shared_bytes_drop(program);
 }
+
+/* A copy of the schedule rows of a memory, for successive ranks of that memory. */
+struct rows_copy {
+    int memory;
+    struct shared_bytes *bytes; /* NULL: no copy was made yet */
+};
 
 /* Sends the program's schedule rows to a member that lacks the rows of this number. */
 static void
-ship_rows(struct coordinator *c, int rank, const struct start *s)
+ship_rows(struct coordinator *c, int rank, const struct start *s, struct rows_copy *rows)
 {
+    int memory = c->member[rank].info.memory;
     uint32_t *has = &find_shipped(c, s->program)->rows[rank];
     if (!s->rows || *has == s->rows_number) return;
-    const struct str *rows = &s->rows[c->member[rank].info.memory];
-    send_shipped_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->text, rows->len);
+    if (!rows->bytes || rows->memory != memory) {
+        shared_bytes_drop(rows->bytes);
+        *rows = (struct rows_copy){memory, shared_bytes_new(s->rows[memory].text, s->rows[memory].len)};
+    }
+    send_shipped_pieces(c, rank, (struct packet){.kind = PACKET_ROWS, .program = s->program}, rows->bytes);
     *has = s->rows_number;
 }
 
@@ -146,6 +163,7 @@ static void
 begin_run(struct coordinator *c)
 {
     const struct start *s = &c->start;
+    struct rows_copy rows = {0};
     c->phase = CLUSTER_RUN;
     c->awaited = 0;
     for (int r = 0; r < c->options.world; r++) {
@@ -159,7 +177,7 @@ begin_run(struct coordinator *c)
     for (int r = 0; r < c->options.world; r++) {
         if (!is_in(&c->member[r])) continue;
         const struct places *places = &s->places[c->member[r].info.memory];
-        ship_rows(c, r, s);
+        ship_rows(c, r, s, &rows);
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_START,
                                         .run = s->run,
@@ -169,6 +187,7 @@ begin_run(struct coordinator *c)
                                         .places = {(const void *)places->at, (uint32_t)(8 * places->n)},
                                         .numbers = {(const void *)s->numbers, (uint32_t)(8 * s->nnumber)}});
     }
+    shared_bytes_drop(rows.bytes);
 }
 
 /* Checks that the partitions agree on their collectives. The coordinator must check, because a worker verifies only
@@ -241,8 +260,7 @@ coordinator_start(struct coordinator *c, const struct start *s)
     c->phase = CLUSTER_SHIP;
     c->awaited = 0;
     for (int r = 0; r < c->options.world; r++) c->awaited += is_in(&c->member[r]) && !p->has[r];
-    for (int r = 0; r < c->options.world; r++)
-        if (is_in(&c->member[r]) && !p->has[r]) ship(c, r, s);
+    ship(c, p, s);
 }
 
 /* Compares the outline with the controller's outline, and the partition with the partitions of other workers of the

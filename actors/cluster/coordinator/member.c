@@ -111,8 +111,7 @@ member_linked(struct worker_member *m)
     p.job = (struct span){m->job, m->state == IN ? ID : 0};
     if (!m->window.last) m->window.last = p.seq;
     m->env.send(m->env.arg, &p);
-    for (int32_t i = 0; i < m->window.n; i++) {
-        window_get(&m->window, i, &p);
+    for (size_t at = 0; window_next(&m->window, &at, &p);) {
         p.ack = m->seen;
         m->env.send(m->env.arg, &p);
     }

@@ -1,50 +1,86 @@
-/* window.c - a ring of encoded packets. */
+/* window.c - a FIFO of encoded packets in one buffer. */
 #include "actors/cluster/wire/window.h"
 
 #include "runtime/base/arena.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { KEPT = 1 << 12 }; /* buffers of at most this size, bytes, are used again */
+/* KEPT: an empty window keeps a buffer of at most this size, bytes. USUAL: size of the first packets of a link. */
+enum { KEPT = 1 << 12, USUAL = 240 };
 
-static struct str *
-packet_at(const struct window *w, int32_t i)
+/* What precedes a packet in the buffer. */
+struct kept_head {
+    struct shared_bytes *shared; /* bytes to which the packet refers; NULL: none */
+    size_t n;                    /* length of the encoded packet, bytes */
+};
+
+/* ---- shared bytes ---- */
+
+struct shared_bytes *
+shared_bytes_new(const void *bytes, size_t n)
 {
-    return &w->packet[(w->head + i) % w->capacity];
+    struct shared_bytes *s = must_alloc(sizeof *s + n);
+    s->refs = 1;
+    s->n = n;
+    if (n) memcpy(s->bytes, bytes, n);
+    return s;
+}
+
+void
+shared_bytes_drop(struct shared_bytes *s)
+{
+    if (s && --s->refs == 0) free(s);
+}
+
+/* ---- the window ---- */
+
+static struct kept_head
+kept_head_at(const struct window *w, size_t at)
+{
+    struct kept_head h;
+    memcpy(&h, w->kept.text + at, sizeof h);
+    return h;
 }
 
 static void
 window_drop_oldest(struct window *w)
 {
-    struct str *s = packet_at(w, 0);
-    w->bytes -= s->len;
-    if (s->capacity > KEPT) str_free(s);
-    str_clear(s);
-    w->head = (w->head + 1) % w->capacity;
-    w->n--;
+    struct kept_head h = kept_head_at(w, w->oldest);
+    shared_bytes_drop(h.shared);
+    w->oldest += sizeof h + h.n;
+    if (--w->n > 0) return;
+    w->oldest = 0;
+    if (w->kept.capacity > KEPT) str_free(&w->kept);
+    str_clear(&w->kept);
 }
 
+/* Moves the packets to the begin of the buffer, if most of the buffer is before them. */
 static void
-widen(struct window *w)
+close_up(struct window *w)
 {
-    int32_t capacity = MAX(8, 2 * w->capacity);
-    struct str *wider = must_alloc(sizeof *wider * (size_t)capacity);
-    for (int32_t i = 0; i < w->capacity; i++) wider[i] = *packet_at(w, i);
-    free(w->packet);
-    w->packet = wider;
-    w->capacity = capacity;
-    w->head = 0;
+    size_t n = w->kept.len - w->oldest;
+    if (w->oldest <= n) return;
+    memmove(w->kept.text, w->kept.text + w->oldest, n);
+    str_cut(&w->kept, n);
+    w->oldest = 0;
 }
 
 void
 window_add(struct window *w, const struct packet *p)
 {
-    if (w->n == w->capacity) widen(w);
-    struct str *s = packet_at(w, w->n++);
-    packet_write(p, s);
-    w->bytes += s->len;
+    struct kept_head h = {.shared = p->shared};
+    close_up(w);
+    str_reserve(&w->kept, USUAL);
+    size_t at = w->kept.len;
+    str_addn(&w->kept, &h, sizeof h);
+    packet_keep(p, &w->kept);
+    h.n = w->kept.len - at - sizeof h;
+    memcpy(w->kept.text + at, &h, sizeof h);
+    if (h.shared) h.shared->refs++;
     w->last = p->seq;
-    while (w->bytes > WINDOW_BYTES) window_drop_oldest(w);
+    w->n++;
+    while (w->kept.len - w->oldest > WINDOW_BYTES) window_drop_oldest(w);
 }
 
 void
@@ -53,17 +89,21 @@ window_acknowledge(struct window *w, uint32_t ack)
     while (w->n > 0 && (int32_t)(ack - w->last) >= 1 - w->n) window_drop_oldest(w);
 }
 
-void
-window_get(const struct window *w, int32_t i, struct packet *out)
+bool
+window_next(const struct window *w, size_t *at, struct packet *out)
 {
-    const struct str *s = packet_at(w, i);
-    if (packet_read(s->text, s->len, out)) assert(!"an encoded packet can be decoded");
+    if (w->oldest + *at == w->kept.len) return false;
+    struct kept_head h = kept_head_at(w, w->oldest + *at);
+    *at += sizeof h;
+    if (packet_fetch(w->kept.text + w->oldest + *at, h.n, h.shared, out)) assert(!"an encoded packet can be decoded");
+    *at += h.n;
+    return true;
 }
 
 void
 window_free(struct window *w)
 {
-    for (int32_t i = 0; i < w->capacity; i++) str_free(&w->packet[i]);
-    free(w->packet);
+    while (w->n > 0) window_drop_oldest(w);
+    str_free(&w->kept);
     *w = (struct window){0};
 }

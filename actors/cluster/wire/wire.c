@@ -53,6 +53,9 @@ static const struct {
     [F_U64S] = {0, 8, WIRE_PIECE},
 };
 
+/* flag in the length of a span: the position of the span's bytes follows, instead of the bytes */
+#define IS_POSITION (1u << 31)
+
 struct field {
     uint8_t packet, kind;
     uint16_t at; /* offset of the field in struct packet */
@@ -64,6 +67,21 @@ static const struct field fields[] = {
 #include "actors/cluster/wire/wire.def"
 #undef FIELD
 };
+/* indices of the fields; BEFORE_X lets the first field of packet X have the index FIRST_X */
+enum {
+#undef PACKET
+#define PACKET(NAME, name)       FIRST_##NAME, BEFORE_##NAME = FIRST_##NAME - 1,
+#define FIELD(NAME, kind, field) INDEX_##NAME##_##field,
+#include "actors/cluster/wire/wire.def"
+#undef FIELD
+};
+static const uint16_t first_field[NPACKET] = {
+#undef PACKET
+#define PACKET(NAME, name) [PACKET_##NAME] = FIRST_##NAME,
+#define FIELD(NAME, kind, field)
+#include "actors/cluster/wire/wire.def"
+#undef FIELD
+};
 static const char *const names[NPACKET] = {
 #undef PACKET
 #define PACKET(NAME, name) [PACKET_##NAME] = #NAME,
@@ -72,6 +90,14 @@ static const char *const names[NPACKET] = {
 #undef PACKET
 #undef FIELD
 };
+
+/* Returns the field of a packet kind after `last`, or the first field if `last` is NULL; NULL: no field is left. */
+static const struct field *
+next_packet_field(int kind, const struct field *last)
+{
+    const struct field *f = last ? last + 1 : &fields[first_field[kind]];
+    return f < fields + countof(fields) && f->packet == kind ? f : NULL;
+}
 
 const char *
 packet_name(int kind)
@@ -85,22 +111,44 @@ static void
 put_little_endian(struct str *out, uint64_t v, int size)
 {
     unsigned char b[8];
-    for (int i = 0; i < size; i++) b[i] = (unsigned char)(v >> 8 * i);
+    for (int i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i); /* compiles to one store */
     str_addn(out, b, (size_t)size);
 }
 
-static uint64_t
-get_word(const unsigned char *p, int size)
+static uint32_t
+get_half(const unsigned char *p)
 {
-    uint64_t v = 0;
-    for (int i = 0; i < size; i++) v |= (uint64_t)p[i] << 8 * i;
-    return v;
+    return p[0] | (uint32_t)p[1] << 8;
+}
+
+static uint32_t
+get_u32(const unsigned char *p)
+{
+    return get_half(p) | get_half(p + 2) << 16;
+}
+
+static uint64_t
+get_u64(const unsigned char *p)
+{
+    return get_u32(p) | (uint64_t)get_u32(p + 4) << 32;
 }
 
 /* ---- writing ---- */
 
+/* Writes the position of a span in shared bytes. Returns false if the span is not there. */
+static bool
+write_position(const struct span *s, const struct shared_bytes *shared, struct str *out)
+{
+    if (!shared || !s->n || s->bytes < shared->bytes || s->bytes >= shared->bytes + shared->n) return false;
+    assert(s->n <= (size_t)(shared->bytes + shared->n - s->bytes));
+    put_little_endian(out, s->n | IS_POSITION, 4);
+    put_little_endian(out, (uint64_t)(s->bytes - shared->bytes), 8);
+    return true;
+}
+
+/* shared: if not NULL, spans in these bytes are written as positions. */
 static void
-write_field(const struct field *f, const struct packet *p, struct str *out)
+write_field(const struct field *f, const struct packet *p, const struct shared_bytes *shared, struct str *out)
 {
     const char *at = (const char *)p + f->at;
     int size = kinds[f->kind].size;
@@ -116,13 +164,14 @@ write_field(const struct field *f, const struct packet *p, struct str *out)
         struct span s;
         memcpy(&s, at, sizeof s);
         assert(s.n <= kinds[f->kind].most && s.n % kinds[f->kind].unit == 0);
+        if (write_position(&s, shared, out)) return;
         put_little_endian(out, s.n, 4);
         str_addn(out, s.bytes, s.n);
     }
 }
 
-void
-packet_write(const struct packet *p, struct str *out)
+static void
+write_packet(const struct packet *p, const struct shared_bytes *shared, struct str *out)
 {
     size_t begin = out->len;
     assert(p->kind > PACKET_NONE && p->kind < NPACKET);
@@ -133,11 +182,22 @@ packet_write(const struct packet *p, struct str *out)
     put_little_endian(out, p->seq, 4);
     put_little_endian(out, 0, 4); /* length of the body, written at the end */
     put_little_endian(out, p->ack, 4);
-    for (size_t i = 0; i < countof(fields); i++)
-        if (fields[i].packet == p->kind) write_field(&fields[i], p, out);
+    for (const struct field *f = NULL; (f = next_packet_field(p->kind, f));) write_field(f, p, shared, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
     assert(body + WIRE_HEAD <= WIRE_MOST);
     for (int i = 0; i < 4; i++) out->text[begin + 16 + (size_t)i] = (char)(unsigned char)(body >> 8 * i);
+}
+
+void
+packet_write(const struct packet *p, struct str *out)
+{
+    write_packet(p, NULL, out);
+}
+
+void
+packet_keep(const struct packet *p, struct str *out)
+{
+    write_packet(p, p->shared, out);
 }
 
 /* ---- reading ---- */
@@ -145,13 +205,29 @@ packet_write(const struct packet *p, struct str *out)
 struct reader {
     const unsigned char *at;
     size_t left;
+    const struct shared_bytes *shared; /* bytes to which positions refer; NULL: the packet has no positions */
 };
+
+/* Reads the position of a span of n bytes in shared bytes, which write_position() wrote. */
+static void
+read_position(struct reader *r, uint32_t n, struct span *s)
+{
+    uint64_t at = get_u64(r->at + 4);
+    assert(r->left >= 12 && at + n <= r->shared->n);
+    *s = (struct span){r->shared->bytes + at, n};
+    r->at += 12;
+    r->left -= 12;
+}
 
 static int
 read_span(const struct field *f, struct reader *r, struct span *s)
 {
     if (r->left < 4) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
-    uint32_t n = (uint32_t)get_word(r->at, 4);
+    uint32_t n = get_u32(r->at);
+    if (r->shared && n & IS_POSITION) {
+        read_position(r, n & ~IS_POSITION, s);
+        return 0;
+    }
     if (n > kinds[f->kind].most || n % kinds[f->kind].unit)
         return fail(E_BUS, "packet %s: field %s must have at most %u bytes, in units of %u, found %u", names[f->packet],
                     f->name, kinds[f->kind].most, kinds[f->kind].unit, n);
@@ -169,7 +245,7 @@ read_field(const struct field *f, struct reader *r, struct packet *p)
     size_t size = kinds[f->kind].size;
     if (!size) return read_span(f, r, (struct span *)(void *)at);
     if (r->left < size) return fail(E_BUS, "packet %s: ends within its field %s", names[f->packet], f->name);
-    uint64_t v = get_word(r->at, (int)size);
+    uint64_t v = size == 8 ? get_u64(r->at) : get_u32(r->at);
     uint32_t low = (uint32_t)v;
     if (kinds[f->kind].most && v > kinds[f->kind].most)
         return fail(E_BUS, "packet %s: field %s must be at most %u, found %u", names[f->packet], f->name,
@@ -185,19 +261,18 @@ read_packet_head(const unsigned char *b, size_t n, struct packet *p)
 {
     if (n < WIRE_HEAD)
         return fail(E_BUS, "packet of %zu bytes: must have at least the %d bytes of its header", n, WIRE_HEAD);
-    if (get_word(b, 2) != WIRE_MAGIC) return fail(E_BUS, "expected a packet of Rille's protocol, found other bytes");
-    if (get_word(b + 2, 2) != WIRE_VERSION)
-        return fail(E_BUS, "packet of protocol %d; this version of rille needs protocol %d", (int)get_word(b + 2, 2),
+    if (get_half(b) != WIRE_MAGIC) return fail(E_BUS, "expected a packet of Rille's protocol, found other bytes");
+    if (get_half(b + 2) != WIRE_VERSION)
+        return fail(E_BUS, "packet of protocol %d; this version of rille needs protocol %d", (int)get_half(b + 2),
                     WIRE_VERSION);
-    uint32_t kind = (uint32_t)get_word(b + 4, 4);
+    uint32_t kind = get_u32(b + 4);
     if (kind == PACKET_NONE || kind >= NPACKET) return fail(E_BUS, "packet of unknown kind %u", kind);
-    if (get_word(b + 16, 4) != n - WIRE_HEAD)
-        return fail(E_BUS, "packet %s: expected %u bytes, found %zu", names[kind], (unsigned)get_word(b + 16, 4),
-                    n - WIRE_HEAD);
+    if (get_u32(b + 16) != n - WIRE_HEAD)
+        return fail(E_BUS, "packet %s: expected %u bytes, found %zu", names[kind], get_u32(b + 16), n - WIRE_HEAD);
     p->kind = (uint8_t)kind;
-    p->epoch = (uint32_t)get_word(b + 8, 4);
-    p->seq = (uint32_t)get_word(b + 12, 4);
-    p->ack = (uint32_t)get_word(b + 20, 4);
+    p->epoch = get_u32(b + 8);
+    p->seq = get_u32(b + 12);
+    p->ack = get_u32(b + 20);
     return 0;
 }
 
@@ -205,16 +280,21 @@ int
 packet_protocol(const void *bytes, size_t n)
 {
     const unsigned char *b = bytes;
-    return n >= WIRE_HEAD && get_word(b, 2) == WIRE_MAGIC ? (int)get_word(b + 2, 2) : 0;
+    return n >= WIRE_HEAD && get_half(b) == WIRE_MAGIC ? (int)get_half(b + 2) : 0;
 }
 
 int
 packet_read(const void *bytes, size_t n, struct packet *out)
 {
+    return packet_fetch(bytes, n, NULL, out);
+}
+
+int
+packet_fetch(const void *bytes, size_t n, const struct shared_bytes *shared, struct packet *out)
+{
     *out = (struct packet){0};
     TRY(read_packet_head(bytes, n, out));
-    struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD};
-    for (size_t i = 0; i < countof(fields); i++)
-        if (fields[i].packet == out->kind) TRY(read_field(&fields[i], &r, out));
+    struct reader r = {(const unsigned char *)bytes + WIRE_HEAD, n - WIRE_HEAD, shared};
+    for (const struct field *f = NULL; (f = next_packet_field(out->kind, f));) TRY(read_field(f, &r, out));
     return r.left ? fail(E_BUS, "packet %s: %zu bytes after its last field", names[out->kind], r.left) : 0;
 }

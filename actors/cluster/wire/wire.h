@@ -37,6 +37,13 @@ bool span_is(struct span a, struct span b);
  * untrusted process and be shown on a terminal. */
 void span_print(struct span s, struct str *out);
 
+/* Bytes that the packets to several workers contain. Windows keep the bytes once (window.h). Owner: a coordinator. */
+struct shared_bytes {
+    uint32_t refs; /* number of owners and of packets in windows */
+    size_t n;
+    unsigned char bytes[];
+};
+
 enum packet_kind {
     PACKET_NONE,
 #define PACKET(NAME, name) PACKET_##NAME,
@@ -69,6 +76,8 @@ struct packet {
     struct span begun, acted; /* arrays of int32_t: see END in wire.def */
     struct span busy;         /* pairs of uint64_t: plan device, and its busy time in ns */
     struct span digests;      /* digests of blocks, as uint64_t */
+    /* not sent: bytes to which some of the spans point, so that a window need not copy them; NULL: none */
+    struct shared_bytes *shared;
 };
 
 /* Indices of the numbers of a relayed heartbeat: rank, count of heartbeats, number of the rank's last packet, and
@@ -86,6 +95,10 @@ const char *packet_name(int kind); /* returns the name of a packet kind, such as
 void packet_write(const struct packet *p, struct str *out);
 /* Decodes a packet. E_BUS: the bytes are malformed; the text says how. */
 int packet_read(const void *bytes, size_t n, struct packet *out);
+/* Like packet_write() and packet_read(), but the encoded packet contains the positions of spans in p->shared instead of
+ * their bytes; for windows. packet_fetch() needs the same `shared`. */
+void packet_keep(const struct packet *p, struct str *out);
+int packet_fetch(const void *bytes, size_t n, const struct shared_bytes *shared, struct packet *out);
 /* Returns the protocol version of a packet, even if packet_read() rejects the packet; 0: not a packet of Rille. */
 int packet_protocol(const void *bytes, size_t n);
 
