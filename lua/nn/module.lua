@@ -59,10 +59,15 @@ local function check_input(self, x)
     x == nil and "; did the forward before it return a value?" or "")
 end
 
+-- Checks the arguments of a call of the module's forward.
+function Module.__check_call(self, forward, ...)
+  if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
+end
+
 local function call(self, ...)
   local forward = self.forward
   if type(forward) ~= "function" then check.fn(self.__name, "forward", forward) end
-  if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
+  Module.__check_call(self, forward, ...)
   local p, around = pin.of[self], recomputed[self] and recompute or plainly
   if p then return pin.call(self, p, around, ...) end
   return unchanged(around(forward, self, ...)) -- no tail call, so that self stays on the stack for check.where

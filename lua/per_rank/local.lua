@@ -11,7 +11,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
-local Local = {}
+local Local = {__name = "local tensor of rille.per_rank; mesh:replicated(t) makes a local tensor of a global tensor"}
 
 -- ---- making ----
 
@@ -237,6 +237,18 @@ local function append(list, v)
   list[list.n] = v
 end
 
+-- Sets attributes by name. A list may be passed as one integer; an only list also as several, as in x:reshape(2, 3).
+local function set_attributes(record, given, a)
+  local first = record.attributes[1]
+  if #record.attributes == 1 and first.type == "integer[]" and math.type(given[1]) == "integer" then given = {given, n = 1} end
+  for i, attribute in ipairs(record.attributes) do
+    if given[i] ~= nil then a[attribute.name] = given[i] end
+    local v = a[attribute.name]
+    if attribute.type == "integer[]" and math.type(v) == "integer" then a[attribute.name] = {v} end
+  end
+  return given.n
+end
+
 -- Divides the arguments of a call into operands and attributes by name, as operators do.
 local function sorted(op, args)
   local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
@@ -256,11 +268,8 @@ local function sorted(op, args)
       append(given, v)
     end
   end
-  check.that(given.n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op,
-    #record.attributes + list.n - 1, given.n + list.n - 1)
-  for i, attribute in ipairs(record.attributes) do
-    if given[i] ~= nil then a[attribute.name] = given[i] end
-  end
+  local n = set_attributes(record, given, a)
+  check.that(n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op, #record.attributes + list.n - 1, n + list.n - 1)
   return list, a
 end
 
@@ -335,7 +344,10 @@ local properties = {
 local function indexed(x, at)
   local full = {}
   for i = 1, x.mesh.naxis do full[i] = {} end
-  local given = type(at) == "table" and at or {at}
+  local given = type(at) == "table" and not is_local(at) and at or {at}
+  for _, entry in ipairs(given) do
+    check.that(not is_local(entry), "per_rank: an index must be a position or a range, found a local tensor; use where, gather or index_select")
+  end
   return wrap(x.mesh, x.value[table.move(given, 1, #given, #full + 1, full)])
 end
 

@@ -26,6 +26,7 @@ struct scan {
     int axis;
     int64_t length;
     bool reverse;
+    bool gradient;  /* the scan is the gradient of a scan */
     bool differs;   /* a gradient may follow: values that it reads become outputs, behind all others */
     uint64_t first; /* serial of the first node that may belong to the body */
 };
