@@ -168,6 +168,8 @@ local function scan(p, outer, found, counted)
     elseif op == LOADK then
       local name = p.constants[(word >> 15) + 1]
       if name ~= true then loaded[#loaded + 1] = name end
+    elseif op == EQ or op == EQI or op == EQK and p.constants[b + 1] == true then
+      found.compares = true
     end
   end
   if computed then
@@ -182,7 +184,7 @@ local function scan(p, outer, found, counted)
   end
 end
 
-local function nothing_read() return {upvalues = {}, within = {}, fields = {}, computed = false} end
+local function nothing_read() return {upvalues = {}, within = {}, fields = {}, computed = false, compares = false} end
 
 local known = setmetatable({}, {__mode = "k"})
 
@@ -191,6 +193,7 @@ local known = setmetatable({}, {__mode = "k"})
 --   within    list of {index of an upvalue, field}
 --   fields    {[name] = true}
 --   computed  true if fn reads fields with computed names
+--   compares  true if fn tests numbers for equality
 --   counted   such a table for the places that fn only increments
 function bytecode.reads(fn)
   if not known[fn] then

@@ -272,6 +272,9 @@ end
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
 function reach.fixed(w) return w.fixed end
 
+-- Returns true for a library function whose result may hide that a live number was read.
+function reach.is_hiding(fn) return hiding[fn] or false end
+
 -- Returns true if the code may call a function that hides uses of live numbers.
 function reach.hides(w) return w.hides or w.fixed == "a coroutine" end
 

@@ -250,12 +250,12 @@ local function enter(list)
     list.live[k] = live
     write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)
   end
-  if list.numbers then rille._watch() end
+  if list.numbers then list.watch = {rille._watch()} end
 end
 
 -- Restores the numbers, and records whether the function changed one of their places.
 local function leave(list)
-  if list.numbers then list.touched = rille._watched() end
+  if list.numbers then list.touched = rille._watched(table.unpack(list.watch)) end
   for k, row in ipairs(list.numbers or {}) do
     list.touched = list.touched or not rawequal(read(row.holder, row.key), list.live[k])
     write(row, row.now)

@@ -30,7 +30,8 @@ zero: 0 to 3, default 0; ZeRO within the step: 1 shards optimiser state, 2 gradi
 offload: a placement that keeps activations and optimiser state until they are needed
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it
-time_limit: seconds, default 1; limit of the planner's search
+time_limit: seconds, default 1; limit of the planner's search. The first call takes longer: tracing, the layouts
+  that each operator can have, and the plan itself are not counted
 check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both
 buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes,

@@ -76,26 +76,33 @@ watch_code(lua_State *L, lua_Debug *ar)
     lua_settop(L, top);
 }
 
-/* rille._watch(): begins to look for uses of live numbers in the functions that this coroutine runs. */
+/* rille._watch(): begins to look for uses of live numbers in the functions that this coroutine runs. Returns two values
+ * for rille._watched: whether no other search is in progress, and whether that search has found a use. */
 static int
 watch(lua_State *L)
 {
     struct shell *sh = shell_of(L);
+    bool first = lua_gethook(L) != watch_code;
+    lua_pushboolean(L, first);
+    lua_pushboolean(L, !first && sh->live_used);
     sh->live_used = false;
+    if (!first) return 2;
     sh->before = (struct lua_hook){lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
     lua_sethook(L, watch_code, LUA_MASKCOUNT | LUA_MASKCALL, 1);
-    return 0;
+    return 2;
 }
 
-/* rille._watched(): ends the search. Returns true if a use was found, or if another hook ended the search. */
+/* rille._watched(first, used): ends the search that returned these values. Returns true if a use was found, or if
+ * another hook has ended the search. */
 static int
 watched(lua_State *L)
 {
     struct shell *sh = shell_of(L);
-    bool own = lua_gethook(L) == watch_code;
-    if (own) lua_sethook(L, sh->before.hook, sh->before.mask, sh->before.count);
-    if (own && sh->unhooked) sh->unhooked(L);
-    lua_pushboolean(L, sh->live_used || !own);
+    bool first = lua_toboolean(L, 1), own = lua_gethook(L) == watch_code, used = sh->live_used || !own;
+    sh->live_used = used || lua_toboolean(L, 2);
+    if (first && own) lua_sethook(L, sh->before.hook, sh->before.mask, sh->before.count);
+    if (first && own && sh->unhooked) sh->unhooked(L);
+    lua_pushboolean(L, used);
     return 1;
 }
 
