@@ -64,7 +64,7 @@ let_interrupt_in(lua_State *L)
 }
 
 static void
-let_visitor_in(lua_State *L)
+let_knock_in(lua_State *L)
 {
     if (knocked && !nested) let_interrupt_in(L);
 }
@@ -73,7 +73,7 @@ static void
 clear_hook(lua_State *L)
 {
     lua_sethook(L, NULL, 0, 0);
-    let_visitor_in(L);
+    let_knock_in(L);
 }
 
 /* Notes that the running code has received the last press, or the request to end. */
@@ -315,6 +315,6 @@ interrupt_open(lua_State *L)
     sh->cancelled = spent;
     sh->entered = enter_visit;
     sh->left = leave_visit;
-    sh->unhooked = let_visitor_in;
+    sh->unhooked = let_knock_in;
     rille_stop_when(gave_up, NULL);
 }

@@ -79,7 +79,7 @@ watch_code(lua_State *L, lua_Debug *ar)
 /* rille._watch(): begins to look for uses of live numbers in the functions that this coroutine runs. Returns two values
  * for rille._watched: whether no other search is in progress, and whether that search has found a use. */
 static int
-watch(lua_State *L)
+watch_begin(lua_State *L)
 {
     struct shell *sh = shell_of(L);
     bool first = lua_gethook(L) != watch_code;
@@ -95,7 +95,7 @@ watch(lua_State *L)
 /* rille._watched(first, used): ends the search that returned these values. Returns true if a use was found, or if
  * another hook has ended the search. */
 static int
-watched(lua_State *L)
+watch_end(lua_State *L)
 {
     struct shell *sh = shell_of(L);
     bool first = lua_toboolean(L, 1), own = lua_gethook(L) == watch_code, used = sh->live_used || !own;
@@ -109,7 +109,7 @@ watched(lua_State *L)
 void
 watch_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"_watch", watch}, {"_watched", watched}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"_watch", watch_begin}, {"_watched", watch_end}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     lua_newtable(L);
     lua_newtable(L);
