@@ -7,15 +7,16 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are
-compared by identity, other values by value; for a list of more than 256 entries only the length is compared.
+tables and modules. A changed number causes no new trace: the number becomes an input, unless fn decides by it
+(compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by identity, other values by value; for a list of more than 256 entries only the length is compared.
 Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
 follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
-batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch; so
-is a branch on their number. max, min, any and all over rows can be results of the step.
+batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch,
+also in hooks and backward functions; so is a branch on their number. max, min, any and all over rows can be
+results of the step.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
