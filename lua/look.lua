@@ -67,7 +67,6 @@ local function add_outputs(list, net, ...)
     local forward = module.forward
     replaced[module] = rawget(module, "forward") or false
     rawset(module, "forward", function(self, ...)
-      self:__check_call(forward, ...)
       local results = table.pack(forward(self, ...))
       for _, result in ipairs(results) do
         if layout.is_tensor(result) then add_record(list, "output", name == "" and "(result)" or name, result) end
