@@ -11,7 +11,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
-local Local = {__name = "local tensor of rille.per_rank; mesh:replicated(t) makes a local tensor of a global tensor"}
+local Local = {__name = "local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t) makes one of a global tensor"}
 
 -- ---- making ----
 
@@ -340,14 +340,26 @@ local properties = {
   dtype = function(x) return x.value.dtype end,
 }
 
+-- Checks the entries of a key for the local shape.
+local function check_key(shape, key)
+  local axis = 0
+  for _, entry in ipairs(key) do
+    check.that(not is_local(entry), "per_rank: an index must be a position or a range, found a local tensor; use where, gather or index_select")
+    if entry == "..." then return end
+    axis = entry == rille.newaxis and axis or axis + 1
+    local n = shape[axis] or 0
+    check.that(axis <= #shape, "per_rank: an index must have at most %d entries, one per axis of the local tensor, found %d", #shape, #key)
+    check.that(math.type(entry) ~= "integer" or entry >= -n and entry < n, "per_rank: position %s is out of range: axis %d of the local tensor has %d entries",
+      check.shown(entry), axis - 1, n)
+  end
+end
+
 -- Implements x[i] and x[{...}] on the local axes.
 local function indexed(x, at)
   local full = {}
   for i = 1, x.mesh.naxis do full[i] = {} end
   local given = type(at) == "table" and not is_local(at) and at or {at}
-  for _, entry in ipairs(given) do
-    check.that(not is_local(entry), "per_rank: an index must be a position or a range, found a local tensor; use where, gather or index_select")
-  end
+  check_key(local_shape(x), given)
   return wrap(x.mesh, x.value[table.move(given, 1, #given, #full + 1, full)])
 end
 
@@ -381,5 +393,9 @@ for event, apply in pairs(signs) do
   end
 end
 function Local.__unm(x) return x:neg() end
+local function refuse_comparison()
+  check.fail("per_rank: the function runs once for all ranks, so it cannot branch on a local tensor; choose by c:where(a, b), with c = x:lt(y)")
+end
+Local.__lt, Local.__le = refuse_comparison, refuse_comparison
 
 return {wrap = wrap, is = is_local, shape = local_shape}
