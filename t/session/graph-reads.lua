@@ -241,6 +241,25 @@ tap.group("numbers", function()
   tap.near(w:totable(), eager:totable(), "parameters equal those of eager steps")
 end)
 
+tap.group("hooks", function()
+  local k, lines, co = 1.5, 0, nil
+  local step = rille.graph(function(x)
+    co = co or coroutine.create(function() while true do coroutine.yield() end end)
+    return x * k
+  end)
+  step(rille.ones{1})
+  debug.sethook(function() lines = lines + 1 end, "l")
+  for i = 2, 5 do
+    k = i + 0.5
+    step(rille.ones{1})
+  end
+  local kept = debug.gethook() ~= nil
+  debug.sethook()
+  tap.is({kept, lines > 4, step(rille.ones{1}):item()}, {true, true, 5.5}, "a hook of the program stays set when a number becomes live")
+  coroutine.resume(co)
+  tap.is(debug.gethook(co), nil, "a coroutine that the function makes has no hook afterwards")
+end)
+
 tap.group("check = \"trace\"", function()
   local step = rille.graph(function(x) return x * os.tmpname():len() + rille.tensor{2} end, {check = "trace"})
   for _ = 1, 9 do tap.ok(pcall(step, rille.ones{1}), "a function that computes the same in each call passes") end

@@ -76,8 +76,9 @@ struct shell {
     void (*cancelled)(void);     /* called after Ctrl-C has cancelled a run; NULL: none */
     /* called when a coroutine starts to run, and when it stops; NULL: none */
     void (*entered)(lua_State *co), (*left)(void);
-    /* lua_watch.c. live_used: a use of a live number was found that a trace cannot record; before: hook to restore */
-    bool live_used;
+    /* lua_watch.c. watching: a search is in progress; live_used: a use of a live number was found that a trace cannot
+     * record; before: hook to restore */
+    bool watching, live_used;
     struct lua_hook before;
     void (*unhooked)(lua_State *L); /* called when that hook has been restored; NULL: none */
     /* makes the step being traced depend on a field of a tensor: a later call with another value of the field is

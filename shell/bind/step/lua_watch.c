@@ -68,6 +68,10 @@ static void
 watch_code(lua_State *L, lua_Debug *ar)
 {
     int top = lua_gettop(L);
+    if (!shell_of(L)->watching) { /* a coroutine that was made during a search still has the hook */
+        lua_sethook(L, NULL, 0, 0);
+        return;
+    }
     if (shell_of(L)->live_used || !lua_checkstack(L, 16)) return;
     if (ar->event == LUA_HOOKCOUNT)
         check_registers(L, ar);
@@ -82,10 +86,11 @@ static int
 watch_begin(lua_State *L)
 {
     struct shell *sh = shell_of(L);
-    bool first = lua_gethook(L) != watch_code;
+    bool first = !sh->watching || lua_gethook(L) != watch_code;
     lua_pushboolean(L, first);
     lua_pushboolean(L, !first && sh->live_used);
     sh->live_used = false;
+    sh->watching = true;
     if (!first) return 2;
     sh->before = (struct lua_hook){lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L)};
     lua_sethook(L, watch_code, LUA_MASKCOUNT | LUA_MASKCALL, 1);
@@ -100,6 +105,7 @@ watch_end(lua_State *L)
     struct shell *sh = shell_of(L);
     bool first = lua_toboolean(L, 1), own = lua_gethook(L) == watch_code, used = sh->live_used || !own;
     sh->live_used = used || lua_toboolean(L, 2);
+    if (first) sh->watching = false;
     if (first && own) lua_sethook(L, sh->before.hook, sh->before.mask, sh->before.count);
     if (first && own && sh->unhooked) sh->unhooked(L);
     lua_pushboolean(L, used);
