@@ -9,7 +9,7 @@ local HEADER <const> = 32 -- length in bytes of a dump's header: signature, vers
 local GETUPVAL <const>, GETTABUP <const>, GETTABLE <const>, GETFIELD <const>, SELF <const> = 9, 11, 12, 14, 20
 local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> = 66, 3, 21, 23, 74
 local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
-local SETUPVAL <const>, SETTABUP <const>, SETFIELD <const> = 10, 15, 18
+local SETUPVAL <const>, SETTABUP <const>, SETTABLE <const>, SETFIELD <const> = 10, 15, 16, 18
 
 -- ---- reading ----
 
@@ -64,17 +64,35 @@ local function captured(r)
   return {of_parent = of_parent, index = index}
 end
 
+local NO_DELTA <const> = 0x80 -- the line is in the list of absolute lines
+
+-- Reads the line of each instruction; no lines: -1. first: line where the function begins.
+local function read_lines(r, first, n)
+  local deltas, line, lines = list_of(r, r.byte), first, {}
+  local absolute = {}
+  for _ = 1, r.number() do
+    local pc = r.number()
+    absolute[pc + 1] = r.number()
+  end
+  for pc = 1, n do
+    local delta = deltas[pc]
+    line = delta == NO_DELTA and absolute[pc] or delta and line + (delta ~ 0x80) - 0x80 or -1
+    lines[pc] = line
+  end
+  return lines
+end
+
 local function prototype(r)
   r.string() -- the name of the source, which is not needed
-  r.number(); r.number() -- the first and the last line, which are not needed
+  local first = r.number()
+  r.number() -- the last line, which is not needed
   r.skip(3)
   local p = {}
   p.code = list_of(r, r.word)
   p.constants = list_of(r, constant)
   p.upvalues = list_of(r, captured)
   p.inner = list_of(r, prototype)
-  r.skip(r.number())
-  list_of(r, function() r.number(); r.number() end)
+  p.lines = read_lines(r, first, #p.code)
   list_of(r, function() r.string(); r.number(); r.number() end)
   list_of(r, r.string)
   return p
@@ -108,6 +126,26 @@ local function is_count(code, pc)
   if op == GETUPVAL then return to == SETUPVAL and set >> 16 & 0xff == code[pc] >> 16 & 0xff end
   local same = set >> 7 & 0xff == code[pc] >> 16 & 0xff and set >> 16 & 0xff == code[pc] >> 24
   return same and (op == GETTABUP and to == SETTABUP or op == GETFIELD and to == SETFIELD)
+end
+
+-- Returns the registers that an instruction compares for equality with a number or another register, or uses as the key
+-- of a table; nil: none.
+local function tested_registers(p, word)
+  local op, a, b, c = word & 0x7f, word >> 7 & 0xff, word >> 16 & 0xff, word >> 24
+  if op == EQ then return string.char(a, b) end
+  if op == EQI or op == EQK and p.constants[b + 1] == true then return string.char(a) end
+  if op == GETTABLE then return string.char(c) end
+  if op == SETTABLE then return string.char(b) end
+end
+
+-- Returns {[line] = registers, one a byte} for the code of fn itself, without its inner functions (tested_registers).
+function bytecode.tests(fn)
+  local p, lines = prototype(reader(string.dump(fn), HEADER + 1)), {}
+  for pc, word in ipairs(p.code) do
+    local found, line = tested_registers(p, word), p.lines[pc]
+    if found then lines[line] = (lines[line] or "") .. found end
+  end
+  return lines
 end
 
 -- Finds the places that the function p (a parsed dump) and its inner functions read. Adds a place that is only

@@ -51,10 +51,22 @@ local function list_tensor(x, entry)
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
 end
 
+-- Returns the positions of `true` in a list of booleans; nil: the list is another one. They do not depend on data, so a
+-- compiled step can have them.
+local function list_places(list)
+  local found = {}
+  for i, v in ipairs(list) do
+    if type(v) ~= "boolean" then return nil end
+    if v then found[#found + 1] = i - 1 end
+  end
+  return found
+end
+
 -- Returns an entry of a key as a table. Its field axes is the number of axes of x that the entry indexes. One other
--- field shows the kind of entry: at, range, ids, mask, new, or rest.
+-- field shows the kind of entry: at, range, ids, mask, new, or rest. places: positions of a mask that is a list.
 local function read_entry(x, entry)
-  if type(entry) == "table" and type(entry[1]) == "table" then entry = list_tensor(x, entry) end
+  local known
+  if type(entry) == "table" and type(entry[1]) == "table" then known, entry = list_places(entry[1]), list_tensor(x, entry) end
   if type(entry) == "table" then return {axes = 1, range = next(entry) and entry or ALL} end
   if entry == rille.newaxis then return {axes = 0, new = true} end
   if entry == "..." then return {axes = 0, rest = true} end
@@ -65,7 +77,7 @@ local function read_entry(x, entry)
   end
   if entry.dtype ~= "bool" then return {axes = 1, ids = entry} end
   if entry.ndim == 0 then refuse(x, "a mask must have at least 1 dimension") end
-  return {axes = entry.ndim, mask = entry}
+  return {axes = entry.ndim, mask = entry, places = known}
 end
 
 -- Returns the entries of a key, with a whole range for each axis that "..." stands for or that the key lacks.
@@ -117,7 +129,8 @@ end
 
 -- Merges the axes that a mask indexes into one axis. Returns the tensor, and the positions in this axis where the
 -- mask is true.
-local function merge_mask(x, y, axis, mask)
+local function merge_mask(x, y, axis, entry)
+  local mask, known = entry.mask, entry.places
   local shape, size = {}, 1
   for d, n in ipairs(y.shape) do
     local k = d - axis
@@ -129,6 +142,7 @@ local function merge_mask(x, y, axis, mask)
     end
     if k == mask.ndim then shape[#shape + 1] = size elseif k < 1 or k > mask.ndim then shape[#shape + 1] = n end
   end
+  if known then return y, #known > 0 and rille.tensor(known, beside(x, "i64")) or rille.zeros({0}, beside(x, "i64")) end
   return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
 end
 
@@ -155,7 +169,7 @@ local function take_basic(x, key)
       y, axis, is_whole[#is_whole + 1] = take_range(x, y, axis, entry.range), axis + 1, entry.range == ALL
     elseif not entry.rest then
       local ids = entry.ids
-      if entry.mask then y, ids = merge_mask(x, y, axis, entry.mask) end
+      if entry.mask then y, ids = merge_mask(x, y, axis, entry) end
       picks[#picks + 1] = {axis = axis, ids = ids}
       axis = axis + 1
     end

@@ -37,6 +37,12 @@ end
 -- if the code may call them
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
+-- library functions whose result for a live number may hide that the number was read: an error that is caught, or a
+-- comparison without a metamethod
+local hiding = {[pcall] = true, [xpcall] = true, [rawequal] = true, [rawget] = true, [rawset] = true, [math.tointeger] = true,
+  [coroutine.resume] = true}
+for _, f in next, debug do hiding[f] = true end
+
 -- library functions whose results may change although nothing that the walk follows has changed -> name for messages
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
@@ -86,7 +92,7 @@ local function add(w, holder, key, value, text)
     return
   end
   w.n = w.n + 1
-  w.fixed = w.fixed or fixed[value]
+  w.fixed, w.hides = w.fixed or fixed[value], w.hides or hiding[value]
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
   if value == require then visit(w, package.loaded, "package.loaded") end
@@ -155,7 +161,7 @@ local function visit_function(w, fn)
   local found = bytecode.reads(fn)
   for name in next, found.fields do w.names[name] = true end
   for name in next, found.counted.fields do w.counted[name] = true end
-  w.computed, w.compares = w.computed or found.computed, w.compares or found.compares
+  w.computed = w.computed or found.computed
   visit_upvalues(w, fn, found)
   report_counts(w, fn, found.counted)
 end
@@ -247,7 +253,7 @@ end
 --   follows_all(object)              must return true for objects of user classes, whose fields are all relevant
 function reach.new(tell)
   return setmetatable({own = rilles_modules(), n = 0, seen = {}, taken = {}, tables = {}, offers = {}, names = {forward = true}, counted = {},
-    computed = false, compares = false}, {__index = tell})
+    computed = false}, {__index = tell})
 end
 
 -- Continues the walk from v. If v is a function of Rille, visits only the functions and objects among its upvalues,
@@ -267,6 +273,12 @@ end
 
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
 function reach.fixed(w) return w.fixed end
+
+-- Returns true for a library function whose result may hide that a live number was read.
+function reach.is_hiding(fn) return hiding[fn] or false end
+
+-- Returns true if the code may call a function that hides uses of live numbers.
+function reach.hides(w) return w.hides or w.fixed == "a coroutine" end
 
 -- Returns the name of a value that is not followed because the walk reached a limit; nil: all values are followed.
 function reach.cut(w) return w.cut end

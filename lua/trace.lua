@@ -10,6 +10,7 @@
 
 local rille = require "rille"
 local buckets = require "rille.buckets"
+local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local nested = require "rille.nested"
@@ -91,10 +92,10 @@ end
 local weak = {__mode = "k"}
 
 -- Creates the table that all traces of a step share. changed[holder][key]: number of traces that changed the place.
--- ignored[holder][key]: true if the place is not followed any more. banned[holder][key]: true if the number cannot
--- become live. counts[name]: number of traces that a change of the place has caused.
+-- ignored[holder][key]: true if the place is not followed any more. failed[holder][key]: number of failed attempts to
+-- make the number live. counts[name]: number of traces that a change of the place has caused.
 local function new_memory()
-  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), banned = setmetatable({}, weak), counts = {},
+  return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), failed = setmetatable({}, weak), counts = {},
     shapes = {}, sizes = {}}
 end
 
@@ -171,7 +172,7 @@ local function new_list(fn, args, memory)
   reach.from(list.walk, fn, "the step")
   for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
   list.own = list.n -- index after which places are fields of Rille's objects
-  list.settled = list.walk.computed or list.walk.compares
+  list.settled = reach.hides(list.walk)
   return list
 end
 
@@ -180,9 +181,9 @@ end
 -- A number that changed may become a live number, which needs no further traces, if the function only computes with
 -- it. To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated
 -- with the former numbers, must record the same program as the former trace. Comparing a live number with < is an
--- error, and functions that need a number refuse it; both end the attempt. Two uses would go unnoticed: comparing
--- numbers for equality, and computing names of fields. So a function that compares numbers for equality, or computes
--- names of fields, gets no live numbers.
+-- error, and functions that need a number refuse it; both end the attempt. Lua permits two more uses: comparing numbers
+-- for equality, and computing names of fields. rille._watch finds these. A function that may catch errors, or calls
+-- another function that hides a use (reach.hides), gets no live numbers.
 
 -- keys of places that may hold any float, or any integer
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
@@ -195,11 +196,15 @@ local function write(row, value)
   end
 end
 
+-- maximum number of attempts to make a number live: one can fail because the number equals a constant of the program,
+-- so that both are one number there
+local ATTEMPTS <const> = 2
+
 -- Returns true if a live number can be stored in this place. The place must hold a number of the same type as before,
 -- and the holder itself must have the key, not a table that Lua finds by __index.
 local function can_be_live(memory, holder, key, was)
-  local now, banned = read(holder, key), memory.banned[holder]
-  return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (banned and banned[key])
+  local now, failed = read(holder, key), memory.failed[holder]
+  return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (failed and (failed[key] or 0) >= ATTEMPTS)
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
@@ -245,10 +250,12 @@ local function enter(list)
     list.live[k] = live
     write(row, math.type(row.now) == "integer" and rille._live_whole(live) or live)
   end
+  if list.numbers then list.watch = {rille._watch()} end
 end
 
 -- Restores the numbers, and records whether the function changed one of their places.
 local function leave(list)
+  if list.numbers then list.touched = rille._watched(table.unpack(list.watch)) end
   for k, row in ipairs(list.numbers or {}) do
     list.touched = list.touched or not rawequal(read(row.holder, row.key), list.live[k])
     write(row, row.now)
@@ -266,7 +273,8 @@ end
 local function proven(list, good, traces)
   good = good and not list.touched and next(list.live) == nil
   for _, row in ipairs(list.numbers) do
-    if good then list[row.i + 2] = math.type(row.now) == "integer" and WHOLE or LIVE else field_of(list.memory.banned, row.holder)[row.key] = true end
+    local failed = field_of(list.memory.failed, row.holder)
+    if good then list[row.i + 2] = math.type(row.now) == "integer" and WHOLE or LIVE else failed[row.key] = (failed[row.key] or 0) + 1 end
   end
   if good then traces.last = list end
   return good
@@ -373,7 +381,14 @@ local function reads_field(t, key)
   put(list, t, key, read(t, key), check.named(key))
 end
 
-rille._conditions{begin = begin, reads_field = reads_field, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+-- Returns the registers, by line, in which fn may test a live number (bytecode.tests). The functions that follow values
+-- may use them as keys.
+local function tests(fn)
+  local source = debug.getinfo(fn, "S").source
+  return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}
+end
+
+rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 

@@ -322,15 +322,25 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the index of the first NaN of a view or, if `infinite` is set, of its first infinity; -1: none. Checks only
- * dense float views, because the results of plans are dense. */
+/* Returns the place in the data of element p, counted in row-major order. */
+static int64_t
+element_place(const struct view *v, int64_t p)
+{
+    int64_t at = 0;
+    for (int d = v->ndim - 1; d >= 0; p /= v->dim[d--]) at += p % v->dim[d] * v->stride[d];
+    return at;
+}
+
+/* Returns the index of the first NaN of a view or, if `infinite` is set, of its first infinity; -1: none, or no floats.
+ */
 static int64_t
 find_element(const struct view *v, const void *data, bool infinite)
 {
-    if (!data || !dtype_is_float(v->dtype) || !view_is_dense(v)) return -1;
+    if (!data || !dtype_is_float(v->dtype)) return -1;
     int64_t n = view_numel(v);
+    bool dense = view_is_dense(v);
     for (int64_t p = 0; p < n; p++) {
-        double x = elem_get_f(v->dtype, data, p);
+        double x = elem_get_f(v->dtype, data, dense ? p : element_place(v, p));
         if (infinite ? isinf(x) : isnan(x)) return p;
     }
     return -1;

@@ -81,6 +81,7 @@ end
 
 function MixtureOfExperts:forward(x)
   local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
+  check.that(d and d > 0, "%s: the last dimension of the input must be the width of the experts, found {%s}", self.__name, table.concat(shape, ", "))
   local rows = x:reshape{x:numel() // d, d}
   local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.up_bias
   return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)

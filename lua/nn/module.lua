@@ -59,10 +59,25 @@ local function check_input(self, x)
     x == nil and "; did the forward before it return a value?" or "")
 end
 
+-- Returns the forward of one of Rille's classes, with a check of its arguments.
+local function checked_forward(class, forward)
+  return function(self, ...)
+    check.that(is_module(self), "%s: forward is a method: write net(x), or net:forward(x) with a colon (found self = %s)", class.__name,
+      check.shown(self))
+    if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
+    return forward(self, ...)
+  end
+end
+
+-- Sets a field of a class.
+local function set_member(class, name, value)
+  if name == "forward" and type(value) == "function" and check.is_own(value) then value = checked_forward(class, value) end
+  rawset(class, name, value)
+end
+
 local function call(self, ...)
   local forward = self.forward
   if type(forward) ~= "function" then check.fn(self.__name, "forward", forward) end
-  if check.arguments(self.__name, forward, ...) and not layout.is_tensor(...) then check_input(self, ...) end
   local p, around = pin.of[self], recomputed[self] and recompute or plainly
   if p then return pin.call(self, p, around, ...) end
   return unchanged(around(forward, self, ...)) -- no tail call, so that self stays on the stack for check.where
@@ -131,7 +146,8 @@ function Module:extend(name)
     if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
   end
   class.__name, class.__index = name, class
-  return setmetatable(class, rille._refuse({__index = self, __call = construct}, ("make a module first, as in %s(...)"):format(name)))
+  local meta = {__index = self, __newindex = set_member, __call = construct}
+  return setmetatable(class, rille._refuse(meta, ("make a module first, as in %s(...)"):format(name)))
 end
 
 function Module:forward(...)

@@ -15,7 +15,9 @@ end
 
 -- at: the position of each entry of x, i64 (batch, n); nil: 0, 1, 2...
 function Positions:forward(x, at)
-  local n, length = x.shape[2], self.weight.shape[1]
+  local length, d = table.unpack(self.weight.shape)
+  local n = x.shape[2]
+  check.that(x.ndim == 3 and x.shape[3] == d, "nn.Positions: input must be (batch, length, %d), found {%s}", d, table.concat(x.shape, ", "))
   check.that(n <= length, "nn.Positions: %d positions are more than the %d in the table", n, length)
   if at then return x + rille.embedding(at, self.weight) end
   return x + self.weight:slice(0, 0, n)

@@ -16,6 +16,7 @@ local bytecode = require "rille.bytecode"
 local check = require "rille.check"
 local layout = require "rille.layout"
 local optimizer = require "rille.optim.optimizer"
+local reach = require "rille.reach"
 local trace = require "rille.trace"
 
 -- Converts t to the dtype and layout of a state tensor.
@@ -56,15 +57,45 @@ local function updater(name, names, update)
   end
 end
 
--- Returns true if fn, or a function of the user in its upvalues, tests numbers for equality. For a live number such a test is
--- false, without an error.
-local function compares(fn, seen)
-  if type(fn) ~= "function" or seen[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return false end
-  seen[fn] = true
-  if bytecode.reads(fn).compares then return true end
+-- Notes in `found` what fn, and the functions of the user that fn calls, may do with a number that a live number does not
+-- show. hides: they catch errors, or call another function that hides uses of live numbers. compares, computed: see
+-- lua/bytecode.lua.
+local function note_uses(fn, found)
+  found.hides = found.hides or reach.is_hiding(fn)
+  if type(fn) ~= "function" or found[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return end
+  found[fn] = true
+  local reads = bytecode.reads(fn)
+  found.compares, found.computed = found.compares or reads.compares, found.computed or reads.computed
   for i = 1, debug.getinfo(fn, "u").nups do
     local _, value = debug.getupvalue(fn, i)
-    if compares(value, seen) then return true end
+    note_uses(value, found)
+  end
+  for _, read in ipairs(reads.within) do
+    local name, t = debug.getupvalue(fn, read[1])
+    if name == "_ENV" and type(t) == "table" then note_uses(rawget(t, read[2]), found) end
+  end
+end
+
+-- Returns true if update needs lr and step as plain numbers, because it decides by their values. Tries update with live
+-- numbers on meta devices, where tensors have no values.
+local function needs_numbers(update, names, group, p)
+  local how, given = {dtype = dtype_of(p), placement = rille.placement("meta", {0})}, {}
+  for _, key in ipairs(names) do given[key] = rille.zeros(p.shape, how) end
+  local function one() return 1 end
+  local o = setmetatable({lr = rille.live(one), step = rille._live_whole(rille.live(one))}, {__index = group})
+  local p0, g0, set, was = rille.zeros(p.shape, how), rille.zeros(p.shape, how), rille._watch()
+  local good, why = pcall(update, o, p0, g0, given)
+  local found = {hides = rille._watched(set, was)}
+  note_uses(update, found)
+  return found.hides or not good and (found.compares or found.computed or tostring(why):find("live number", 1, true) ~= nil)
+end
+
+-- Returns true if update needs plain numbers for some parameter of the optimiser.
+local function any_needs_numbers(update, names, opt)
+  for _, group in ipairs(opt.groups) do
+    for _, p in ipairs(group.params) do
+      if needs_numbers(update, names, group, p) then return true end
+    end
   end
   return false
 end
@@ -104,9 +135,13 @@ return function(given)
   check.fn(c.name, "check", c.check)
   local names = state_names(c.state)
   local kind = {name = c.name, options = c.options, check = checker(c.name, c.options, c.check), every = names, slots = function() return names end,
-    update = updater(c.name, names, c.update), begin = function()
+    update = updater(c.name, names, c.update), begin = function(opt)
+      if not rille._tracing() then return false end
       trace.follow_all(c.update, c.name)
-      return compares(c.update, {})
+      local seed, count = rille._random() -- restored, because the attempt must not change the numbers that the program draws
+      local plain = trace.outside(rille.no_grad, any_needs_numbers, c.update, names, opt)
+      rille._random(seed, count)
+      return plain
     end}
   return optimizer(kind)
 end

@@ -8,7 +8,7 @@
 --   every           names of all state tensors that any options can require
 --   update(o, p, g, slot, lr, step, counter)   records the update of one parameter; step: the number of this update, from
 --                   1, which is counter.steps while a compiled step runs
---   begin()         optional; called at each step before the updates. Returns true if the updates need lr and step as plain
+--   begin(opt)      optional; called at each step before the updates. Returns true if the updates need lr and step as plain
 --                   numbers, which cost a trace at each change
 --
 -- Parameters are a list, or a list of groups {params =, lr =, weight_decay = ...}. Options that a group lacks are taken
@@ -251,7 +251,7 @@ end
 -- Updates every parameter that has a gradient.
 function methods:step()
   check_zero(self)
-  local plain = self.kind.begin and self.kind.begin()
+  local plain = self.kind.begin and self.kind.begin(self)
   rille._step("steps", function()
     local rate_of, counted = rates_of(self, plain), {self.inside}
     next_step(self.inside)

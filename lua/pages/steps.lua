@@ -7,15 +7,17 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number causes no new trace: the number becomes an input. Tensors and functions are
-compared by identity, other values by value; for a list of more than 256 entries only the length is compared.
+tables and modules. A changed number causes no new trace: the number becomes an input, unless fn decides by it
+(compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by identity, other
+values by value; of a list of more than 65,536 entries only the length is compared.
 Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
 follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
-batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch; so
-is a branch on their number. max, min, any and all over rows can be results of the step.
+batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch,
+also in hooks and backward functions; so is a branch on their number. max, min, any and all over rows can be
+results of the step.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()
@@ -30,7 +32,8 @@ zero: 0 to 3, default 0; ZeRO within the step: 1 shards optimiser state, 2 gradi
 offload: a placement that keeps activations and optimiser state until they are needed
 prefetch: integer, default 1; values fetched ahead of their reader (offload, zero = 3)
 memory_limit: bytes per device; the plan keeps within it
-time_limit: seconds, default 1; limit of the planner's search
+time_limit: seconds, default 1; limit of the planner's search. The first call takes longer: tracing, the layouts
+  that each operator can have, and the plan itself are not counted
 check: "trace": calls 1, 2, 4, 8, ... are traced again, and a difference is an error with its line;
   "nan": the first NaN, or infinity that no operand has, is an error with its line; "trace,nan": both
 buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zeros to one of these sizes,
@@ -235,7 +238,8 @@ os.remove(path)]],
     sign = "rille.per_rank(fn, {inputs =, outputs =})",
     text = [[
 Makes a function that runs fn on the shards of each rank, as shard_map of JAX and local_map of DTensor.
-fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank.
+fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank:
+mesh:rank() == 0 is always false in Lua; mesh:rank():eq(0):where(a, b) chooses by the rank.
 Local tensors have the methods of tensors. Operators on them move no bytes; the methods of mesh communicate:
 mesh:rank(axis)                             the coordinate of each rank, an integer tensor without axes
 mesh:psum(x, axis)                          the sum over the ranks of a mesh axis, on each of them

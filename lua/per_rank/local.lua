@@ -11,7 +11,7 @@ local rille = require "rille"
 local check = require "rille.check"
 local layout = require "rille.layout"
 
-local Local = {}
+local Local = {__name = "local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t) makes one of a global tensor"}
 
 -- ---- making ----
 
@@ -237,6 +237,18 @@ local function append(list, v)
   list[list.n] = v
 end
 
+-- Sets attributes by name. A list may be passed as one integer; an only list also as several, as in x:reshape(2, 3).
+local function set_attributes(record, given, a)
+  local first = record.attributes[1]
+  if #record.attributes == 1 and first.type == "integer[]" and math.type(given[1]) == "integer" then given = {given, n = 1} end
+  for i, attribute in ipairs(record.attributes) do
+    if given[i] ~= nil then a[attribute.name] = given[i] end
+    local v = a[attribute.name]
+    if attribute.type == "integer[]" and math.type(v) == "integer" then a[attribute.name] = {v} end
+  end
+  return given.n
+end
+
 -- Divides the arguments of a call into operands and attributes by name, as operators do.
 local function sorted(op, args)
   local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
@@ -256,11 +268,8 @@ local function sorted(op, args)
       append(given, v)
     end
   end
-  check.that(given.n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op,
-    #record.attributes + list.n - 1, given.n + list.n - 1)
-  for i, attribute in ipairs(record.attributes) do
-    if given[i] ~= nil then a[attribute.name] = given[i] end
-  end
+  local n = set_attributes(record, given, a)
+  check.that(n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op, #record.attributes + list.n - 1, n + list.n - 1)
   return list, a
 end
 
@@ -331,11 +340,26 @@ local properties = {
   dtype = function(x) return x.value.dtype end,
 }
 
+-- Checks the entries of a key for the local shape.
+local function check_key(shape, key)
+  local axis = 0
+  for _, entry in ipairs(key) do
+    check.that(not is_local(entry), "per_rank: an index must be a position or a range, found a local tensor; use where, gather or index_select")
+    if entry == "..." then return end
+    axis = entry == rille.newaxis and axis or axis + 1
+    local n = shape[axis] or 0
+    check.that(axis <= #shape, "per_rank: an index must have at most %d entries, one per axis of the local tensor, found %d", #shape, #key)
+    check.that(math.type(entry) ~= "integer" or entry >= -n and entry < n, "per_rank: position %s is out of range: axis %d of the local tensor has %d entries",
+      check.shown(entry), axis - 1, n)
+  end
+end
+
 -- Implements x[i] and x[{...}] on the local axes.
 local function indexed(x, at)
   local full = {}
   for i = 1, x.mesh.naxis do full[i] = {} end
-  local given = type(at) == "table" and at or {at}
+  local given = type(at) == "table" and not is_local(at) and at or {at}
+  check_key(local_shape(x), given)
   return wrap(x.mesh, x.value[table.move(given, 1, #given, #full + 1, full)])
 end
 
@@ -369,5 +393,9 @@ for event, apply in pairs(signs) do
   end
 end
 function Local.__unm(x) return x:neg() end
+local function refuse_comparison()
+  check.fail("per_rank: the function runs once for all ranks, so it cannot branch on a local tensor; choose by c:where(a, b), with c = x:lt(y)")
+end
+Local.__lt, Local.__le = refuse_comparison, refuse_comparison
 
 return {wrap = wrap, is = is_local, shape = local_shape}

@@ -65,10 +65,16 @@ let_interrupt_in(lua_State *L)
 }
 
 static void
+let_knock_in(lua_State *L)
+{
+    if (knocked && !nested) let_interrupt_in(L);
+}
+
+static void
 clear_hook(lua_State *L)
 {
     lua_sethook(L, NULL, 0, 0);
-    if (knocked && !nested) let_interrupt_in(L);
+    let_knock_in(L);
 }
 
 /* Notes that the running code has received the last press, or the request to end. */
@@ -312,5 +318,6 @@ interrupt_open(lua_State *L)
     sh->cancelled = spent;
     sh->entered = enter_visit;
     sh->left = leave_visit;
+    sh->unhooked = let_knock_in;
     rille_stop_when(gave_up, NULL);
 }

@@ -259,4 +259,23 @@ tap.group("paths in errors", function()
   tap.ok(not good and not why:find("(in", 1, true), "a user's class that is no part of a model has no path", why)
 end)
 
+tap.group("forward called by name", function()
+  local classes = {}
+  for name, class in pairs(nn) do classes[name] = class end
+  for name, class in tap.sorted(classes) do
+    local good, m = pcall(function() return type(class) == "table" and class.__name and class(4, 4) end)
+    if not good or not m then good, m = pcall(function() return type(class) == "table" and class.__name and class() end) end
+    if good and m and m.forward and not m.__any_input and name ~= "Module" and name ~= "Sequential" then
+      tap.fails(function() m:forward(1) end, {"module.lua:", "must be a tensor, found 1"}, name .. ":forward(1)")
+      tap.fails(function() m.forward(rille.ones(4, 4)) end, {"module.lua:", "forward is a method"}, name .. ".forward(x)")
+    end
+  end
+  local x = rille.ones(2, 4)
+  for _, row in ipairs{{nn.Positions(3, 4), {x, rille.ones(2, 3, 5), rille.full({}, 1)}}, {nn.MixtureOfExperts(4, 4, 2), {rille.zeros{2, 0}, rille.full({}, 1)}}} do
+    for i, input in ipairs(row[2]) do
+      tap.fails(function() row[1](input) end, {row[1].__name .. ": ", "input"}, ("%s, input %d"):format(row[1].__name, i))
+    end
+  end
+end)
+
 tap.done()

@@ -138,20 +138,32 @@ do
   end
 end
 
--- Tries updates that compare the step number or the rate with a constant, in update itself or in a function that
--- update calls. A compiled step must take the same branch as the plain function.
+-- Tries updates that decide by the step number or the rate, in update itself or in a function that update calls. A compiled
+-- step must take the same branch as the plain function.
 do
   local function is_even(o) return o.step % 2 == 0 end
   for name, update in tap.sorted{
     step = function(o, p, g) if o.step % 3 == 0 then return p - g end return p - g * o.lr end,
     ["a helper"] = function(o, p, g) return is_even(o) and p - g * 2 or p - g * o.lr end,
-    rate = function(o, p, g) if o.lr == 0.25 then return p + g end return p - g * o.lr * o.step end} do
-    local Own = optim.class{name = "Own", options = {lr = 0.5}, update = update}
+    rate = function(o, p, g) if o.lr == 0.25 then return p + g end return p - g * o.lr * o.step end,
+    order = function(o, p, g) if o.step < 3 then return p + g end return p - g * o.lr end,
+    ["a list"] = function(o, p, g) return p - g * (({3, 1, 2})[o.step] or o.lr) end,
+    ["a text"] = function(o, p, g) return p - g * #tostring(o.step * 5) end,
+    ["a caught error"] = function(o, p, g) return p - g * (pcall(math.sqrt, o.step) and 2 or o.lr) end,
+    ["options that are constant"] = function(o, p, g)
+      local names = {"lr"}
+      if o.decay == 0 then g = g * 2 end
+      local lr = o[names[1]]
+      return p - g * lr * 0.5 ^ o.step
+    end} do
+    local Own = optim.class{name = "Own", options = {lr = 0.5, decay = 0}, update = update}
+    local step
     local function run(in_step)
       local p = rille.tensor({1, 2}, {requires_grad = true})
       local o = Own({p})
       local function train(x) (p * x):sum():backward(); o:step(); o:zero_grad() end
-      local step, list = in_step and rille.graph(train) or train, {}
+      local list = {}
+      step = in_step and rille.graph(train) or train
       for i = 1, 6 do
         o.lr = i > 3 and 0.25 or 0.5
         step(rille.tensor{i, 1})
@@ -159,7 +171,10 @@ do
       end
       return list
     end
-    tap.is(run(true), run(false), "update tests " .. name .. " for equality: compiled steps equal eager ones")
+    local got = run(true)
+    local traces = tonumber(tostring(step):match("(%d+) trace"))
+    tap.is(got, run(false), "update decides by " .. name .. ": compiled steps equal eager ones")
+    if name == "options that are constant" then tap.ok(traces <= 2, "which cause no trace per step", traces) end
   end
 end
 

@@ -39,6 +39,7 @@ tap.group("the first nan", function()
   tap.is(find(s, "1.weight", "weight").inf, 1, "an infinity is counted")
   tap.ok(tostring(s):find("the first nan or inf: 1", 1, true), "the text names it", tostring(s))
   tap.fails(function() net:stats(rille.ones(1, 3)) end, {"nn.Linear: the last dimension of the input must be 2, found 3"}, "arguments that the module refuses are an error")
+  tap.fails(function() net:stats(1) end, {"nn.Linear: input must be a tensor, found 1 (in nn.Sequential.0)"}, "a number is an error")
   tap.is(rawget(net[1], "forward"), nil, "and the module keeps its own forward")
 end)
 

@@ -283,6 +283,11 @@ tap.group("errors", function()
     {"all inputs must be on one placement", id, {"B", "B"}, {"B"}, x, rille.ones(2)},
     {"a local tensor has no 'conv2d'", function(_, t) return t:conv2d(t) end, {"B"}, {"B"}, x},
     {"pass it to the function as an input", function(_, t) return t + x end, {"S(0)"}, {"S(0)"}, x},
+    {"an index must be a position or a range, found a local tensor", function(_, t) return t[t:gt(0)] end, {"S(0)"}, {"S(0)"}, x},
+    {"b must be a tensor or a number, found a local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t)", function(_, t) return rille.ones(3) + t end, {"S(0)"}, {"S(0)"}, x},
+    {"position 3 is out of range: axis 0 of the local tensor has 3 entries", function(_, t) return t[3] end, {"S(0)"}, {"S(0)"}, x},
+    {"an index must have at most 2 entries, one per axis of the local tensor, found 3", function(_, t) return t[{0, 0, 0}] end, {"S(0)"}, {"S(0)"}, x},
+    {"cannot branch on a local tensor; choose by c:where(a, b)", function(m, t) return m:rank() < 1 and t or t end, {"S(0)"}, {"S(0)"}, x},
     {"psum: mesh axis must be in 0 to 0, found 1", function(m, t) return m:psum(t, 1) end, {"S(0)"}, {"B"}, x},
     {"the mesh has no 'pmean'", function(m, t) return m:pmean(t) end, {"S(0)"}, {"B"}, x},
     {"softmax: axis must be in -2 to 1, found 2", function(_, t) return t:softmax(2) end, {"S(0)"}, {"S(0)"}, x},
@@ -296,6 +301,11 @@ tap.group("errors", function()
   for _, case in ipairs(cases) do
     tap.fails(function() run(case[2], case[3], case[4], table.unpack(case, 5)) end, case[1], case[1])
   end
+  local function shaped(fn) return tostring(run(function(_, t) return fn(t) end, {"S(0)"}, {"S(0)"}, x).shape) end
+  tap.is(shaped(function(t) return t:reshape(1, 9) end), "{2, 9}", "reshape accepts sizes as arguments")
+  tap.is(shaped(function(t) return t:sum():reshape(1) end), "{2}", "reshape accepts one size")
+  tap.is(shaped(function(t) return t:permute(1, 0) end), "{6, 3}", "permute accepts axes as arguments")
+  tap.is(shaped(function(t) return t:unsqueeze(0):expand(2, 3, 3) end), "{4, 3, 3}", "expand accepts sizes as arguments")
   local a, b = rille.ones(2, 3), rille.ones(1, 3)
   local function joined(list, sbp) return function() rille.from_local(list, {placement = P, sbp = sbp}) end end
   tap.fails(joined({a}, "S(0)"), "expected 2 tensors, one per rank, found 1", "from_local needs a tensor per rank")

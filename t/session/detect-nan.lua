@@ -27,6 +27,9 @@ local cases = {
   {"a mask of -inf", {1, 2}, function(x) return rille.where(x:gt(1), x, -inf):softmax(0) end, ""},
   {"full", {1, 2}, function(x) return x:maximum(rille.full({2}, -inf)) end, ""},
   {"an infinity in the data", {inf, 2}, function(x) return x + 1 end, ""},
+  {"NaN in a transposed operand", {1, 0 / 0, 1, 1}, function(x) return rille.ones(1, 2):matmul(x:reshape(2, 2):transpose(0, 1)) end,
+    "matmul: element 0 is NaN, because operand 1 has NaN"},
+  {"an infinity in a transposed operand", {1, inf, 1, 1}, function(x) return rille.ones(1, 2):matmul(x:reshape(2, 2):transpose(0, 1)) end, ""},
   {"finite values", {1, 2}, function(x) return x:exp():log() / 3 end, ""},
 }
 

@@ -120,6 +120,26 @@ local bodies = {
     end, {w, v}, function(x0) return zeros(x0, WIDTH) end
   end,
 }
+-- Tensors without a gradient in the function: results of no_grad and detach, an own leaf, and an own leaf with a
+-- gradient.
+bodies.detached_tensors = function()
+  local w = weight(WIDTH)
+  return function(h, x)
+    local still = h:detach()
+    local own = (h * w):detach():requires_grad_(true)
+    local slope = rille.grad((own:sin() * own):sum(), {own})
+    h = (h * w + x * still + slope):cos()
+    return h, {h, still, h:detach() * w}
+  end, {w}, function(x0) return zeros(x0, WIDTH) end
+end
+bodies.largest = function() -- the gradient of topk writes to positions
+  local w = weight(WIDTH)
+  return function(h, x)
+    local most, at = (h * w + x):topk(2, 1)
+    return (h + most:sum(1, true)):sin(), {most, at}
+  end, {w}, function(x0) return zeros(x0, WIDTH) end
+end
+
 local function leaves(tree, list)
   list = list or {}
   if type(tree) == "table" and getmetatable(tree) == nil then

@@ -526,4 +526,52 @@ tap.group("branches on the number of rows", function()
   end
 end)
 
+tap.group("backward functions and hooks", function()
+  local function hooked(hook)
+    return function(w, a)
+      local y = a:matmul(w)
+      y:register_hook(hook)
+      return y:square():mean()
+    end
+  end
+  local function own(backward)
+    local f = rille.func{forward = function(ctx, y) ctx:save_for_backward(y) return y * 2 end, backward = backward}
+    return function(w, a) return f(a:matmul(w)):square():mean() end
+  end
+  local linear = rille.func{
+    forward = function(ctx, a, w) ctx:save_for_backward(a, w) return a:matmul(w) end,
+    backward = function(ctx, d)
+      local a, w = table.unpack(ctx.saved_tensors)
+      return d:matmul(w:transpose(0, 1)), a:transpose(0, 1):matmul(d) * 3
+    end,
+  }
+  local rowwise = {
+    {"a scale", hooked(function(g) return g * 3 end)}, {"a limit", hooked(function(g) return g:clamp(-0.1, 0.1) end)},
+    {"a norm per row", hooked(function(g) return g / g:square():sum(1, true):sqrt() end)},
+    {"a sign", own(function(_, d) return d:sign() end)}, {"a saved tensor", own(function(ctx, d) return d * ctx.saved_tensors[1]:cos() end)},
+    {"a product", function(w, a) return linear(a, w):square():mean() end},
+  }
+  for _, row in ipairs(rowwise) do
+    for _, pieces in ipairs{2, 4} do
+      tap.near(values_of(row[2], pieces), values_of(row[2], 1), ("%s: %d micro-batches"):format(row[1], pieces), 1e-12, 1e-12)
+    end
+  end
+  local combined = {
+    {"a norm of all rows", hooked(function(g) return g / g:square():sum():sqrt() end)}, {"a maximum", hooked(function(g) return g / g:abs():max() end)},
+    {"a mean of rows", hooked(function(g) return g - g:mean(0, true) end)},
+    {"a sum over rows", hooked(function(g) return g + g:cumsum(0) end)},
+    {"a maximum in backward", own(function(_, d) return d / d:max() end)},
+    {"a saved mean", own(function(ctx, d) return d * ctx.saved_tensors[1]:mean(0, true) end)},
+    {"the loss", function(w, a)
+      local y = a:matmul(w)
+      local loss = y:square():mean()
+      y:register_hook(function(g) return g * loss:detach() end)
+      return loss
+    end},
+  }
+  for _, row in ipairs(combined) do
+    tap.fails(function() values_of(row[2], 2) end, {"combines rows", "micro_batches = 1"}, row[1] .. ": refused")
+  end
+end)
+
 tap.done()

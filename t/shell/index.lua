@@ -415,6 +415,13 @@ local ids = rille.tensor({2, -1}, {dtype = "i64"})
 local step = rille.graph(function(t, at) return t[{{}, at}], t[{{{0}}, at}], t:masked_fill(t:gt(2), 0) end)
 local a, b, c = step(rille.arange(6):reshape{2, 3}, ids)
 tap.is({a:totable(), b:totable(), c:totable()}, {{{2, 2}, {5, 5}}, {2, 2}, {{0, 1, 2}, {0, 0, 0}}}, "a compiled step indexes by tensors")
+for _, pieces in ipairs{1, 2} do
+  local chosen = rille.graph(function(t) return t[{{}, {{true, false, true}}}], t[{{}, {{false, false, false}}}]:sum(1) end, {micro_batches = pieces})
+  local x = rille.arange(12):to("f32"):reshape{4, 3}
+  a, b = chosen(x)
+  tap.is({a:totable(), b:totable()}, {{{0, 2}, {3, 5}, {6, 8}, {9, 11}}, {0, 0, 0, 0}},
+    ("a compiled step indexes by a list of booleans, %d micro-batches"):format(pieces))
+end
 
 local m = rille.arange(12):reshape{3, 4}:clone()
 for _, case in ipairs{

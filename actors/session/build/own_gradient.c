@@ -37,6 +37,7 @@ put_aside(const struct call_context *ctx, const char *name, struct aside *a)
     s->context = build_plain(ctx);
     s->context.composite = NULL;
     s->context.function = name;
+    s->context.user_backward = true;
     s->context.inside = NULL;
 }
 

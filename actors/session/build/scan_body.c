@@ -105,13 +105,14 @@ visit_value(struct writer *w, struct val *v)
 }
 
 static int
-check_node(const struct node *n)
+check_node(const struct scan *c, const struct node *n)
 {
     const char *why = NULL;
     if (n->op->flags & OP_RANDOM) why = "draws random numbers";
     if (n->op->flags & (OP_UPDATE | OP_INPLACE)) why = "updates a variable";
     if (n->op->flags & OP_SHIFT) why = "exchanges shards between ranks";
-    if (n->op->host.say) why = "checks the values of its operands";
+    /* the positions that a gradient reads are results of the operator that it differentiates, such as topk */
+    if (n->op->host.say && !c->gradient) why = "checks the values of its operands";
     if (n->own) why = "has a gradient function or hook of its own";
     if (n->strategy) why = "has a strategy";
     if (n->accumulate) why = "sums over the whole batch";
@@ -282,24 +283,34 @@ capture_all(struct writer *w)
 /* ---- writing ---- */
 
 /* Returns true if the node passes no gradient to its operands although its operator has a gradient: for instance, if
- * the function called it under rille.no_grad. */
+ * the function called it under rille.no_grad, or if the node is a detached tensor. */
 static bool
 stops_gradient(const struct writer *w, const struct node *n)
 {
-    bool needs = false;
+    const struct val *y = n->out[0];
+    bool needs = false, moves = n->op->flags & OP_MOVE;
     for (int i = 0; i < n->nin; i++) needs |= n->in[i] && n->in[i]->needs_grad;
-    return w->ctx->grad && needs && !n->out[0]->needs_grad && n->op->grad.build &&
-           dtype_is_float((enum dtype)n->out[0]->type.dtype);
+    return w->ctx->grad && needs && (!y->needs_grad || val_is_variable(y)) && (n->op->grad.build || moves) &&
+           dtype_is_float((enum dtype)y->type.dtype);
 }
 
 static void
-write_body_node(struct writer *w, const struct node *n)
+write_operator(struct writer *w, const struct node *n)
 {
     int in[BUILD_OPERANDS];
     for (int i = 0; i < n->nin; i++) in[i] = n->in[i] ? n->in[i]->index : -1;
     body_write(n->op, n->attr, n->nin, in, &w->text);
     str_add(&w->text, ";");
     for (int k = 0; k < n->nout; k++) give_number(w, n->out[k], w->nvalue++);
+}
+
+static void
+write_body_node(struct writer *w, const struct node *n)
+{
+    if (n->op->flags & OP_MOVE)
+        give_number(w, n->out[0], n->in[0]->index); /* a move changes no value */
+    else
+        write_operator(w, n);
     for (int k = 0; k < n->nout && stops_gradient(w, n); k++) {
         body_write(op_find("stop_gradient"), NULL, 1, &n->out[k]->index, &w->text);
         str_add(&w->text, ";");
@@ -322,18 +333,12 @@ write_body(struct writer *w)
     TRY(list_inputs_and_results(w));
     for (int i = 0; i < w->ninput; i++) give_number(w, w->input[i], i);
     for (int k = 0; k < w->nresult; k++) visit_value(w, w->result[k]);
-    for (int32_t i = 0; i < w->nnode; i++) TRY(check_node(w->node[i]));
+    for (int32_t i = 0; i < w->nnode; i++) TRY(check_node(w->scan, w->node[i]));
     TRY(keep_outputs(w));
     TRY(number_inputs(w));
     TRY(capture_all(w));
     write_inputs(w);
-    for (int32_t i = 0; i < w->nnode; i++) {
-        struct node *n = w->node[i];
-        if (n->op->flags & OP_MOVE)
-            give_number(w, n->out[0], n->in[0]->index); /* a move changes no value */
-        else
-            write_body_node(w, n);
-    }
+    for (int32_t i = 0; i < w->nnode; i++) write_body_node(w, w->node[i]);
     if (text_ends(str_text(&w->text), ";")) str_cut(&w->text, w->text.len - 1);
     for (int k = 0; k < w->nresult; k++) str_addf(&w->text, "%s%d", k ? "," : ">", w->result[k]->index);
     return 0;

@@ -27,6 +27,7 @@ struct scan {
     int axis;
     int64_t length;
     bool reverse;
+    bool gradient;  /* true: the scan is the gradient of a scan */
     bool differs;   /* true: values of the body that a gradient would read become further outputs, after all others */
     uint64_t first; /* serial number of the first node that may belong to the body */
 };

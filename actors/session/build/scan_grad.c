@@ -275,6 +275,7 @@ make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int 
     w->scan.axis = (int)was[AXIS].i;
     w->scan.length = was[LENGTH].i;
     w->scan.reverse = !was[REVERSE].i;
+    w->scan.gradient = true;
     TRY(scan_add(w->outer, &w->scan, res));
     give_gradients(w, to, res, din);
     return 0;

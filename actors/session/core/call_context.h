@@ -19,6 +19,7 @@ struct call_context {
     /* name of the composite operator that new nodes are part of; NULL: not part of one */
     const char *composite;
     const char *function;            /* name of the user's function (rille.func) that makes the call; NULL: none */
+    bool user_backward;              /* a backward function (rille.func) or a hook makes the call */
     enum node_phase phase;           /* phase of new nodes: forward, backward, weight gradients, or once per batch */
     bool grad;                       /* new nodes are recorded for differentiation */
     const struct strategy *strategy; /* strategy for the called operator, borrowed; NULL: none */

@@ -40,6 +40,11 @@ batch_result(const struct call_context *ctx, const struct segments *segments, st
             "graph: a result counts the rows of one of %d micro-batches, as rille.arange(n) does; count outside "
             "of the step",
             ctx->s->trace.pieces);
+    if (share == SHARE_OTHER && (*out)->node->phase == PHASE_BACKWARD)
+        return fail(E_PLAN,
+                    "graph: the gradient that %s computes is known for each of %d micro-batches, but not for the "
+                    "batch; use micro_batches = 1",
+                    (*out)->node->name, ctx->s->trace.pieces);
     bool rows = share == SHARE_ROWS || share == SHARE_DRAWN || share == SHARE_OTHER;
     if (v->type.ndim == 0 || !rows) {
         TRY(batch_share_join(ctx, *out, out, reduce));

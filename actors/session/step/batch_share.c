@@ -296,7 +296,7 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
 {
     open_reading(r, op, nin, attr);
     r->sums = has_share(nin, in, SHARE_SUM);
-    r->strict = forward && !s->trace.alone && has_more_than_means(nin, in);
+    r->strict = (forward || s->context.user_backward) && !s->trace.alone && has_more_than_means(nin, in);
     r->blocks = common_blocks(nin, in);
     if (op == op_find("reshape") && out)
         read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
@@ -456,23 +456,33 @@ combines_rows(const struct node *n)
     return rows && !has_share(n->nin, n->in, SHARE_DRAWN) && !has_share(n->nin, n->in, SHARE_OTHER);
 }
 
+/* Returns true if an operand is a sum or mean of the micro-batch that the batch's value must replace. In forward,
+ * batch_share_operands() has done so. */
+static bool
+reads_late_total(const struct reading *r, int nin)
+{
+    for (int i = 0; i < nin; i++)
+        if (r->each[i] == REPLACED) return true;
+    return false;
+}
+
 int
 batch_share_note(struct rille_session *s, struct node *n)
 {
     struct reading *r;
-    bool forward = n->phase == PHASE_FORWARD;
+    bool forward = n->phase == PHASE_FORWARD, users = !forward && s->context.user_backward && !s->trace.alone;
     for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_OTHER, 0, 1);
     if (note_plain(n)) return 0;
     r = must_alloc(sizeof *r);
     read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, forward, r);
-    bool fits = r->cost < NEVER && !reads_positions(n);
+    bool fits = r->cost < NEVER && !reads_positions(n) && !(users && reads_late_total(r, n->nin));
     fits = fits && (r->share[0] != SHARE_SUM || !divides_by_less(n));
     for (int k = 0; k < n->nout && fits; k++) set_share(n, k, r->share[k], r->rows[k], r->blocks);
     if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0, 1);
     if (n->out[0]->share == SHARE_FROM_MEANS && (s->trace.alone || is_linear_in_means(s, n, r)))
         for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_MEAN, 0, 1);
     free(r);
-    if (fits || !forward || s->trace.alone || !combines_rows(n)) return 0;
+    if (fits || (!forward && !users) || s->trace.alone || !combines_rows(n)) return 0;
     return build_refuse(E_PLAN, n->op, n->nin, n->in,
                         "%s: the call combines rows of the batch, but with micro_batches = %d it has only the rows of "
                         "one micro-batch. Use micro_batches = 1; or, if only the rows of one micro-batch shall be "

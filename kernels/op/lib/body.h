@@ -58,6 +58,7 @@ struct body_value {
 };
 struct body_factor {
     bool split; /* a layout may split the factor: the ranks then run the body on their shards, without communication */
+    int joined; /* 1 + the factor that the dimensions have instead of this one; 0: none */
     int64_t size;
 };
 struct bound_body {

@@ -254,23 +254,60 @@ pass_node(const struct bound_body *b, int i, const struct sig_list *list, int fa
     return true;
 }
 
-static bool
-may_split(const struct bound_body *b, const struct sig_list *list, int factor, struct entry *e)
+/* Returns how many of the inputs, nodes and results can be computed while the factor is split; all of them
+ * (all_splits): the factor may be split. */
+static int
+count_splits(const struct bound_body *b, const struct sig_list *list, int factor, struct entry *e)
 {
     const struct body *body = b->body;
-    int nstate = body->nstate + body->nsum;
-    for (int i = 0; i < body->ninput; i++) {
-        if (!input_entry(&b->value[i], factor, &e[i])) return false;
+    int nstate = body->nstate + body->nsum, n = 0;
+    for (int i = 0; i < body->ninput; i++, n++) {
+        if (!input_entry(&b->value[i], factor, &e[i])) return n;
         e[i].open = body_operand(body, i) < 0;
     }
-    for (int i = 0; i < body->nnode; i++)
-        if (!pass_node(b, i, &list[i], factor, e)) return false;
-    for (int k = 0; k < body_nresult(body); k++) {
+    for (int i = 0; i < body->nnode; i++, n++)
+        if (!pass_node(b, i, &list[i], factor, e)) return n;
+    for (int k = 0; k < body_nresult(body); k++, n++) {
         const struct entry *end = &e[body->result[k]];
-        if (end->open || end->sbp.kind == SBP_B) return false;
-        if (k < nstate && !e[k].open && !is_same_sbp(e[k].sbp, end->sbp)) return false;
+        if (end->open || end->sbp.kind == SBP_B) return n;
+        if (k < nstate && !e[k].open && !is_same_sbp(e[k].sbp, end->sbp)) return n;
     }
-    return true;
+    return n;
+}
+
+static int
+all_splits(const struct body *body)
+{
+    return body->ninput + body->nnode + body_nresult(body);
+}
+
+/* Gives the dimensions that had factor `of` in the list `was` the factor `to`. */
+static void
+set_factor(const struct bound_body *b, const int *was, int of, int to)
+{
+    for (int v = 0; v < b->body->nvalue; v++)
+        for (int d = 0; d < b->value[v].type.ndim; d++)
+            if (was[v * MAX_DIM + d] == of) b->value[v].factor[d] = to;
+}
+
+/* Decides whether factor f may be split, alone or together with later factors of its size. Such factors are one
+ * dimension, which no node connects: a gradient adds a sum over the batch of one value to that of another value. */
+static void
+find_split(struct bound_body *b, const struct sig_list *list, const int *was, int f, struct entry *e)
+{
+    int n = count_splits(b, list, f, e), all = all_splits(b->body);
+    for (int g = f + 1; g < b->nfactor && n < all; g++) {
+        if (b->factor[g].size != b->factor[f].size || b->factor[g].joined) continue;
+        set_factor(b, was, g, f);
+        int more = count_splits(b, list, f, e);
+        if (more > n)
+            b->factor[g].joined = 1 + f, n = more, g = f;
+        else
+            set_factor(b, was, g, g);
+    }
+    b->factor[f].split = n == all;
+    for (int g = f + 1; g < b->nfactor && n < all; g++)
+        if (b->factor[g].joined == 1 + f) set_factor(b, was, g, g), b->factor[g].joined = 0;
 }
 
 static int
@@ -279,8 +316,12 @@ find_splits(struct arena *a, struct bound_body *b)
     const struct body *body = b->body;
     struct sig_list *list = ARENA_ARRAY(a, struct sig_list, body->nnode);
     struct entry *e = ARENA_ARRAY(a, struct entry, body->nvalue);
+    int *was = ARENA_ARRAY(a, int, body->nvalue *MAX_DIM);
+    for (int v = 0; v < body->nvalue; v++)
+        for (int d = 0; d < b->value[v].type.ndim; d++) was[v * MAX_DIM + d] = b->value[v].factor[d];
     for (int i = 0; i < body->nnode; i++) TRY(sig_axis(a, &b->call[i], &b->rule[i], &list[i]));
-    for (int f = 0; f < b->nfactor; f++) b->factor[f].split = may_split(b, list, f, e);
+    for (int f = 0; f < b->nfactor; f++)
+        if (!b->factor[f].joined) find_split(b, list, was, f, e);
     return 0;
 }
 

@@ -53,6 +53,11 @@ struct environment {
     char error[PATH_MAX];  /* error message, set if reading the environment fails */
 };
 
+/* A hook of a Lua state, as lua_sethook() accepts it. */
+struct lua_hook {
+    lua_Hook hook;
+    int mask, count;
+};
 struct shell {
     struct rille_session *session;
     struct shell *next;      /* the shell of this process that was opened before; NULL: none (shell.c) */
@@ -71,6 +76,11 @@ struct shell {
     void (*cancelled)(void);     /* called after Ctrl-C has cancelled a run; NULL: none */
     /* called when a coroutine starts to run, and when it stops; NULL: none */
     void (*entered)(lua_State *co), (*left)(void);
+    /* lua_watch.c. watching: a search is in progress; live_used: a use of a live number was found that a trace cannot
+     * record; before: hook to restore */
+    bool watching, live_used;
+    struct lua_hook before;
+    void (*unhooked)(lua_State *L); /* called when that hook has been restored; NULL: none */
     /* makes the step being traced depend on a field of a tensor: a later call with another value of the field is
      * traced again. Lua stack: 1 the tensor, 2 the name of the field (lua_conditions.c) */
     void (*follow_field)(lua_State *L);
@@ -368,6 +378,8 @@ bool conditions_same(lua_State *L);
 bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
 /* adds rille._conditions and related functions to the module table at the top */
 void conditions_open(lua_State *L);
+/* lua_watch.c: adds rille._watch and rille._watched to the module table at the top */
+void watch_open(lua_State *L);
 
 /* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
 

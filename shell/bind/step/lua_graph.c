@@ -606,4 +606,5 @@ graph_open(lua_State *L)
     field_function(L, "certificate", certificate);
     field_function(L, "_graph_zero", graph_zero);
     conditions_open(L);
+    watch_open(L);
 }

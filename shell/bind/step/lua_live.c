@@ -235,6 +235,7 @@ live_index(lua_State *L)
 static int
 live_tostring(lua_State *L)
 {
+    shell_of(L)->live_used = true; /* the text may decide what the traced function computes */
     lua_pushstring(L, kind_test(L, 1, KIND_LIVE) ? "live number" : what_is(L, 1));
     return 1;
 }
