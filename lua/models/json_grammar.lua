@@ -1,4 +1,4 @@
--- json_grammar.lua - restricts a generated text to one JSON object, which can have a schema.
+-- json_grammar.lua - restricts a generated text to one JSON object, or to an object or array of a schema.
 --
 -- An automaton (json_automaton.lua) reads the text's bytes. For each of its states, the ids that may follow are found once:
 -- all tokens are read in alphabetical order, so that tokens with a common beginning share its steps.
@@ -127,7 +127,7 @@ function Grammar:edit(text, n, adds)
   return set.allowed
 end
 
--- Returns true if the JSON object is complete.
+-- Returns true if the JSON text is complete.
 function Grammar:is_complete(text)
   local state = state_of(self, text, #text.ids)
   return state and state.is_complete
@@ -153,8 +153,8 @@ local function tokens_for(tokenizer, vocab)
   return known
 end
 
--- Returns the grammar of JSON objects for a tokenizer. vocab: number of the model's ids. schema: template value
--- (chat/values.lua), which the objects satisfy; nil: any object.
+-- Returns the grammar of JSON for a tokenizer. vocab: number of the model's ids. schema: template value (chat/values.lua)
+-- that the text satisfies; nil: any object.
 return function(tokenizer, vocab, schema)
   local known, name = tokens_for(tokenizer, vocab), ""
   if schema then

@@ -89,7 +89,7 @@ end
 
 -- ---- progress ----
 
--- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is a complete JSON object
+-- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is complete JSON
 -- (option response_format), or the text has its maximum length.
 function Text:accept(id)
   self.ids[#self.ids + 1] = id
