@@ -149,7 +149,11 @@ tap.group("damaged words", function()
       families.write_words(words, dir)
       local good, why = pcall(rille.models.load, dir)
       if good then loaded = loaded + 1 else refused = refused + 1 end
-      if not good and not (tostring(why):find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true)) then
+      if good and why.generate and why.config.vocab and loaded % 5 == 0 then
+        local writes, fault = pcall(why.generate, why, {{1}}, {max_new_tokens = 1, temperature = 0})
+        if not writes and fault:find("attempt to", 1, true) then wrong[#wrong + 1] = ("%s: %s"):format(what, fault) end
+      end
+      if not good and (why:find("attempt to", 1, true) or not (why:find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true))) then
         wrong[#wrong + 1] = ("%s: %s"):format(what, why)
       end
     end
