@@ -184,4 +184,21 @@ tap.group("damaged words", function()
   tap.ok(tap.which or loaded > 0 and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
 end)
 
+tap.group("groups of experts", function()
+  for _, entry in ipairs(golden) do
+    if entry.name == "deepseek_v3" then
+      families.write(entry, dir)
+      local function refused(words, text)
+        families.write_words(tap.with(families.words(entry), words), dir)
+        tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", text}, text)
+      end
+      local count = families.words(entry).n_routed_experts
+      refused({n_group = count + 1}, ("n_group must divide %d, the number of experts, into groups of at least 2; found %d"):format(count, count + 1))
+      refused({n_group = count}, "into groups of at least 2; found " .. count)
+      refused({n_group = 2, topk_group = 3}, "topk_group must be at most n_group = 2, found 3")
+      remove(dir)
+    end
+  end
+end)
+
 tap.done()
