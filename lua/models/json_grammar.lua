@@ -14,7 +14,7 @@ local values = require "rille.chat.values"
 
 local SKIP <const> = {skip_special_tokens = true}
 local KEPT <const> = 64 -- maximum number of grammars of a tokenizer
-local SETS <const> = 512 -- maximum number of states of a grammar whose ids are stored
+local SETS <const> = 256 -- maximum number of states of a grammar whose ids are stored
 local WIDE <const> = 512 -- minimum number of ids that are stored as a mask
 
 -- ---- tokens ----
@@ -88,8 +88,8 @@ local function read_tokens(tokens, machine, state)
   local ids, open = {}, {}
   local states, ends, i = {[0] = state}, {[0] = false}, 1
   while i <= tokens.n do
-    local d, at, s = tokens.common[i], tokens.at[i], nil
-    s = states[d]
+    local d, at = tokens.common[i], tokens.at[i]
+    local s = states[d]
     while s and d < tokens.size[i] do
       local byte = tokens.data:byte(at + d + 1)
       local after = s.after[byte]
