@@ -1126,8 +1126,8 @@ int rille_file_load_window(struct rille_file *f, int i, const int64_t *from, con
 int rille_load_npy(struct rille_session *s, const char *path, const struct rille_layout *layout,
                    struct rille_tensor **out);
 /* Loads a PNG or JPEG file as a leaf u8 {3, height, width}: red, green, blue. Grey values are repeated, 16-bit values
- * keep their high byte, and transparency and a camera's orientation are ignored. RILLE_IO: damage, or more than 2^27
- * pixels. */
+ * keep their high byte, transparency is ignored, CMYK becomes RGB, and the image is turned to the orientation that a
+ * camera stored (EXIF). RILLE_IO: damage, or more than 2^27 pixels. */
 int rille_load_image(struct rille_session *s, const char *path, const struct rille_layout *layout,
                      struct rille_tensor **out);
 

@@ -3,6 +3,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 local json = require "rille.json"
+local optional = require "rille.models.optional"
 
 local help = [[
 usage: rille serve FOLDER [options]
@@ -84,15 +85,13 @@ end
 -- Returns the ids that end a text, from generation_config.json; if it has none, from config.json. Leaves out ids
 -- outside the vocabulary.
 local function stops_of(model, folder)
-  local path, own = folder .. "/generation_config.json", nil
-  local file = io.open(path)
-  if file then
-    file:close()
-    own = json.load(path, "serve")
-  end
-  local ids, list = own and own.eos_token_id or model.config.eos_token_id, {}
+  local path, list = folder .. "/generation_config.json", {}
+  local own = optional(path)
+  local ids = own and own.eos_token_id
+  if ids == nil or ids == json.null then ids, path = model.config.eos_token_id, "config.json" end
   for _, id in ipairs(type(ids) == "table" and ids or {ids}) do
-    if math.type(id) == "integer" and id >= 0 and id < model.config.vocab then list[#list + 1] = id end
+    that(math.type(id) == "integer", "%s: eos_token_id must be an integer or a list of integers, found %s", path, check.shown(id))
+    if id >= 0 and id < model.config.vocab then list[#list + 1] = id end
   end
   return list
 end

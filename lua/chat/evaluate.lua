@@ -10,6 +10,7 @@ local fail, kind, none, truth = lexer.fail, values.kind, values.none, values.tru
 
 -- maximum number of evaluated nodes: STEPS, and PER_MESSAGE more for each message
 local STEPS <const>, PER_MESSAGE <const> = 2000000, 2000
+local PER_STEP <const> = 256 -- bytes of a string, or elements of a list, that count as one step
 local CALLS <const> = 60 -- maximum depth of calls
 
 -- Creates a scope: a table of the names that a block sets, with the enclosing scope as `outer`.
@@ -30,9 +31,13 @@ local function count(env, steps, line)
   if env.steps > env.most then fail(line, "the template runs more than %d steps", env.most) end
 end
 
+-- Returns the value of an expression. A long string or list counts as several steps, because most operations read all of it.
 local function value(node, scope, env)
   count(env, 1, node.line)
-  return evaluate[node.kind](node, scope, env)
+  local v = evaluate[node.kind](node, scope, env)
+  local t = type(v)
+  if (t == "string" or t == "table") and #v > PER_STEP then count(env, #v // PER_STEP, node.line) end
+  return v
 end
 
 local function block(nodes, scope, env)

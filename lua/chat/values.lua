@@ -130,8 +130,8 @@ end
 local MOST <const> = 500000
 local counted = 0
 function values.begin() counted = 0 end
-local function count(line)
-  counted = counted + 1
+local function count(line, n)
+  counted = counted + (n or 1)
   if counted > MOST then lexer.fail(line, "the template writes or compares more than %d values", MOST) end
 end
 
@@ -221,6 +221,7 @@ end
 
 function values.less(a, b, line)
   local x, y = kind(a), kind(b)
+  count(line)
   if x == "bool" then a, x = a and 1 or 0, "int" end
   if y == "bool" then b, y = b and 1 or 0, "int" end
   if type(a) == "number" and type(b) == "number" then return a < b end
@@ -252,6 +253,7 @@ end
 -- Returns the characters of a string as a list. Each byte that is not UTF-8 counts as a character.
 function values.characters(s)
   local list, at = {}, 1
+  count(nil, #s // 64)
   while at <= #s do
     local last = at
     if s:byte(at) >= 0x80 and utf8.len(s, at, at) then last = (utf8.offset(s, 2, at) or #s + 1) - 1 end

@@ -9,7 +9,8 @@
 --   min_p          (rows, 1) least share of the greatest probability; 0: off
 --   bias, adds     {ids = (rows, n), values = (rows, n)}: numbers added to logits before and after the repetition penalty
 --   repetition     {ids =, values =}: repetition penalties of ids; 0: none
---   allowed        {ids =, values =, only = (rows, 1)}: in rows with only = 1, ids without a value become impossible
+--   allowed        {ids =, values =, mask = (rows, vocab) or nil, only = (rows, 1)}: in rows with only = 1, ids without a
+--                  value and with 0 in the mask become impossible
 --   logprobs       number of likeliest ids to report beside the chosen id, as text
 --   beams          number of likeliest ids to return in place of a choice, as text
 
@@ -34,7 +35,10 @@ function choose.edit(x, how)
   if how.bias then x = added(x, how.bias) end
   if how.repetition then x = repeated(x, how.repetition) end
   if how.adds then x = added(x, how.adds) end
-  if how.allowed then x = rille.where(marks(x, how.allowed):lt(how.allowed.only), -math.huge, x) end
+  if how.allowed then
+    local marked = how.allowed.mask and added(how.allowed.mask:to("f32"), how.allowed) or marks(x, how.allowed)
+    x = rille.where(marked:lt(how.allowed.only), -math.huge, x)
+  end
   return x
 end
 

@@ -92,10 +92,11 @@ end
 -- Returns the features of patches. CLIP applies its last norm only to the vector of an image.
 function Images:features(images)
   local x = self.patches(images)
-  return self.pool and self.tower(x) or self.tower:blocks(self.pre_norm(x))
+  return self.pre_norm and self.tower:blocks(self.pre_norm(x)) or self.tower(x)
 end
 
 function Images:forward(images)
+  check.that(self.pool or self.pre_norm, "models.siglip_vision_model: embed: the model has no pooling layer (vision_use_head is false); call m(images)")
   local x = self:features(images)
   if self.pool then return self.pool(x) end
   x = self.tower.norm(x:slice(1, 0, 1):squeeze(1))
@@ -244,8 +245,9 @@ end
 
 local function siglip_images(model_type, c, part, contents)
   local d, w = images_of(model_type, c, part, siglip_defaults.images, contents)
-  check.that(w.vision_use_head ~= false, "%svision_use_head = false is not supported", part and part .. "." or "")
-  d.tokens, d.pool = 0, true
+  local head = w.vision_use_head ~= false
+  check.that(head or not part, "%s.vision_use_head must be true, because images have no vectors otherwise; found false", part)
+  d.tokens, d.pool = 0, head
   return d
 end
 

@@ -126,6 +126,16 @@ local function always() return true end
 
 -- ---- experts ----
 
+-- Checks the groups of experts, of which each row chooses the best.
+local function check_groups(o)
+  if not o.groups or o.groups == 1 then return end
+  local least = o.group_score and 1 or 2 -- number of experts by which a group counts
+  check.that(o.count % o.groups == 0 and o.count // o.groups >= least,
+    "n_group must divide %d, the number of experts, into groups of at least %d; found %d", o.count, least, o.groups)
+  check.count("the experts", "topk_group", o.top_groups)
+  check.that(o.top_groups <= o.groups, "topk_group must be at most n_group = %d, found %d", o.groups, o.top_groups)
+end
+
 -- Returns the settings of experts. o: further settings of feed_forward.lua; has(i): whether layer i has experts.
 local function experts(d, c, o)
   o.count = first(c.num_local_experts, c.num_experts, c.n_routed_experts, c.moe_num_experts)
@@ -139,6 +149,7 @@ local function experts(d, c, o)
   check.count("the experts", "hidden size", o.hidden)
   check.that(o.count <= d.most, "%d experts are more than the %d tensors of the file", o.count, d.most)
   check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, found %d", o.count, o.top_k)
+  check_groups(o)
   d.experts = o
 end
 

@@ -172,7 +172,7 @@ local function read_config(who, path)
     error(theirs .. (theirs:find("No such file", 1, true) and "; expected a folder with config.json and its safetensors" or ""), 0)
   end
   check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object, found %s", who, dir,
-    type(theirs) == "table" and "an array" or check.shown(theirs))
+    theirs == json.null and "null" or type(theirs) == "table" and "an array" or check.shown(theirs))
   without_nulls(theirs)
   return theirs, dir .. "/config.json", path
 end

@@ -50,7 +50,7 @@ local function push(self, e, after)
   local known = after.before[e]
   if not known then
     self.nthreads = self.nthreads + 1
-    known = {e = e, after = after, before = setmetatable({}, WEAK), number = self.nthreads}
+    known = {e = e, after = after, before = setmetatable({}, WEAK), number = self.nthreads, depth = after.depth + 1}
     after.before[e] = known
   end
   return known
@@ -116,13 +116,49 @@ function automaton.step(self, state, byte)
   return found
 end
 
+local function new_automaton() return {states = {}, nstates = 0, nthreads = 0, last = {before = setmetatable({}, WEAK), number = 0, depth = 0}} end
+
 -- Returns an automaton for an expression. Its field `start` is the first state; false: no text matches.
 function automaton.new(e)
-  local self = {states = {}, nstates = 0, nthreads = 0}
+  local self = new_automaton()
   local list = {}
-  expand(self, push(self, e, {before = setmetatable({}, WEAK), number = 0}), list, {})
+  expand(self, push(self, e, self.last), list, {})
   self.start = state_of(self, list)
   return self
+end
+
+-- ---- shapes ----
+
+-- The shape of a state is the state without the expressions that all its threads end with. So all strings of a grammar
+-- have one shape, whatever follows them. A state of the automaton of shapes is complete where the omitted expressions
+-- begin. The bytes that a state permits before this point depend only on its shape.
+
+function automaton.new_shapes() return new_automaton() end
+
+-- Returns the deepest thread with which all threads end, and which none of them is.
+local function common_end(threads)
+  local one = threads[1]
+  for _, other in ipairs(threads) do
+    while one ~= other do
+      if one.depth >= other.depth then one = one.after else other = other.after end
+    end
+  end
+  for _, thread in ipairs(threads) do
+    if thread == one then return one.after end
+  end
+  return one
+end
+
+local function cut(shapes, thread, last)
+  if thread == last then return shapes.last end
+  return push(shapes, thread.e, cut(shapes, thread.after, last))
+end
+
+-- Returns the shape of a state that is not complete, a state of `shapes`.
+function automaton.shape(shapes, state)
+  local last, list = common_end(state.threads), {}
+  for i, thread in ipairs(state.threads) do list[i] = cut(shapes, thread, last) end
+  return state_of(shapes, list)
 end
 
 return automaton

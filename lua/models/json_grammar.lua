@@ -1,91 +1,154 @@
--- json_grammar.lua - restricts a generated text to one JSON object, which can have a schema.
+-- json_grammar.lua - restricts a generated text to one JSON object, or to an object or array of a schema.
 --
--- An automaton (json_automaton.lua) reads the text's bytes. For each of its states, the ids that may follow are found once:
--- all tokens are read in alphabetical order, so that tokens with a common beginning share its steps.
+-- An automaton (json_automaton.lua) reads the text's bytes. The ids that may follow in a state are found by reading all tokens
+-- in alphabetical order, so that tokens with a common beginning share its steps. Most tokens, as those within a string,
+-- are permitted or refused by the state's shape alone, and only the others are read for each state. Results for shapes
+-- and states are stored.
 
+local rille = require "rille"
 local automaton = require "rille.models.json_automaton"
 local check = require "rille.check"
+local layout = require "rille.layout"
 local schemas = require "rille.models.json_schema"
 local values = require "rille.chat.values"
 
--- Bytes that a string of JSON contains as they are. A token of these bytes alone is plain.
-local PLAIN <const> = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[]^_`{|}~"
-
-local KEPT <const> = 64 -- maximum number of states whose ids are stored, and of grammars of a tokenizer
+local SKIP <const> = {skip_special_tokens = true}
+local KEPT <const> = 64 -- maximum number of grammars of a tokenizer
+local SETS <const> = 256 -- maximum number of states of a grammar whose ids are stored
+local WIDE <const> = 512 -- minimum number of ids that are stored as a mask
 
 -- ---- tokens ----
 
--- Returns the tokens {id =, text =} of a tokenizer, sorted by text, without special tokens. `text` is the token's
--- text after another token; at the beginning of a text, some decoders drop a space.
-local function tokens_of(tokenizer, vocab)
-  local list, first = {}, tokenizer:encode "a"
-  local n, skip = #tokenizer:decode(first), {skip_special_tokens = true}
-  for id = 0, vocab - 1 do
-    local ids = table.move(first, 1, #first, 1, {})
-    ids[#ids + 1] = id
-    local good, text = pcall(tokenizer.decode, tokenizer, ids, skip)
-    if good and #text > n then list[#list + 1] = {id = id, text = text:sub(n + 1)} end
-  end
-  table.sort(list, function(a, b) return a.text < b.text end)
-  return list
+-- Returns the text of an id in the middle of a text; "" for a special token.
+local function text_of(self, id)
+  self.probe[self.last] = id
+  local good, text = pcall(self.tokenizer.decode, self.tokenizer, self.probe, SKIP)
+  return good and text:sub(self.skipped + 1) or ""
 end
 
--- Sets token.common, the number of bytes that a token shares with the token before it.
-local function compare_neighbours(tokens)
-  local before = ""
-  for _, token in ipairs(tokens) do
-    local n, most = 0, math.min(#before, #token.text)
-    while n < most and before:byte(n + 1) == token.text:byte(n + 1) do n = n + 1 end
-    token.common, before = n, token.text
+-- Tokens are parallel arrays, sorted by text, because the collector traverses tables of integers fast:
+--   data            all texts
+--   ids, at, size   id, position before the first byte in data, number of bytes
+--   common          number of bytes that a token shares with the token before it
+--   skip            next token whose `common` is less
+local function new_tokens(data) return {data = data, n = 0, ids = {}, at = {}, size = {}, common = {}, skip = {}} end
+
+local function add_token(self, id, at, size)
+  local n, common, data = self.n, 0, self.data
+  if n > 0 then
+    local before, most = self.at[n], math.min(self.size[n], size)
+    while common < most and data:byte(before + common + 1) == data:byte(at + common + 1) do common = common + 1 end
   end
-  return tokens
+  n = n + 1
+  self.n, self.ids[n], self.at[n], self.size[n], self.common[n] = n, id, at, size, common
+end
+
+-- Returns the first token from i on with which fewer than `size` bytes are common to the token before it.
+local function next_token(self, i, size)
+  while i <= self.n and self.common[i] >= size do i = self.skip[i] end
+  return i
+end
+
+-- Completes tokens after the last one has been added.
+local function finish_tokens(self)
+  for i = self.n, 1, -1 do self.skip[i] = next_token(self, i + 1, self.common[i]) end
+  return self
+end
+
+-- Returns the tokens of a tokenizer, without special tokens.
+local function tokens_of(self, vocab)
+  local first, same, texts = {}, {}, {} -- first: text -> id; same: id -> another id with the same text
+  for id = 0, vocab - 1 do
+    local text = text_of(self, id)
+    if first[text] then
+      same[id] = first[text]
+    elseif text ~= "" then
+      texts[#texts + 1] = text
+    end
+    if text ~= "" then first[text] = id end
+  end
+  table.sort(texts)
+  local tokens, at = new_tokens(table.concat(texts)), 0
+  for _, text in ipairs(texts) do
+    local id = first[text]
+    while id do
+      add_token(tokens, id, at, #text)
+      id = same[id]
+    end
+    at = at + #text
+  end
+  return finish_tokens(tokens)
+end
+
+-- ---- the ids that may follow ----
+
+-- Reads tokens from a state of an automaton. Returns the list of the ids that may follow, and the list of the tokens that
+-- are refused after a complete state.
+local function read_tokens(tokens, machine, state)
+  local ids, open = {}, {}
+  local states, ends, i = {[0] = state}, {[0] = false}, 1
+  while i <= tokens.n do
+    local d, at = tokens.common[i], tokens.at[i]
+    local s = states[d]
+    while s and d < tokens.size[i] do
+      local byte = tokens.data:byte(at + d + 1)
+      local after = s.after[byte]
+      if after == nil then after = automaton.step(machine, s, byte) end
+      d, ends[d + 1], s = d + 1, ends[d] or s.is_complete and d > 0, after
+      states[d] = s
+    end
+    local last = i + 1
+    if s then
+      ids[#ids + 1] = tokens.ids[i]
+    else
+      last = next_token(tokens, last, d)
+      for k = i, ends[d] and last - 1 or i - 1 do open[#open + 1] = k end
+    end
+    i = last
+  end
+  return ids, open
+end
+
+-- Returns a tensor (1, vocab) that is 1 for each of the ids.
+local function mask_row(ids, vocab, where)
+  local row = {}
+  for i = 1, vocab do row[i] = 0 end
+  for _, id in ipairs(ids) do row[id + 1] = 1 end
+  return rille.tensor({row}, {dtype = "u8", placement = where.placement, sbp = layout.replicated(where.placement)})
+end
+
+-- Returns a mask of ids: a function that returns its tensor in the placement of `where`. none: of no ids instead.
+local function new_mask(ids, vocab)
+  local full, empty = setmetatable({}, {__mode = "k"}), setmetatable({}, {__mode = "k"})
+  return function(where, none)
+    local known = none and empty or full
+    known[where] = known[where] or mask_row(none and {} or ids, vocab, where)
+    return known[where]
+  end
+end
+
+-- Returns the ids that a shape permits: {ids = list} or {mask = function}, and rest: the tokens that must be read in each
+-- state of the shape.
+local function set_of_shape(self, shape)
+  local ids, open = read_tokens(self.tokens, self.shapes, shape)
+  local rest = new_tokens(self.tokens.data)
+  for _, k in ipairs(open) do add_token(rest, self.tokens.ids[k], self.tokens.at[k], self.tokens.size[k]) end
+  local set = {ids = ids, rest = finish_tokens(rest)}
+  if #ids >= WIDE then set.ids, set.mask = {}, new_mask(ids, self.vocab) end
+  return set
 end
 
 local Grammar = {}
 Grammar.__index = Grammar
 
--- Returns the set of the tokens' ids that may follow in a state.
-local function followers(self, tokens, state)
-  local set, states, failed = {}, {[0] = state}, math.huge -- failed: index of the first byte that cannot follow
-  for _, token in ipairs(tokens) do
-    if token.common < failed then
-      failed = math.huge
-      for d = token.common + 1, #token.text do
-        states[d] = automaton.step(self.automaton, states[d - 1], token.text:byte(d))
-        if not states[d] then
-          failed = d
-          break
-        end
-      end
-      if failed == math.huge then set[token.id] = 1 end
-    end
-  end
-  return set
-end
-
--- Returns true if no plain byte changes the state, as within a string. Then all plain tokens may follow.
-local function is_unchanged(self, state)
-  for _, byte in ipairs{PLAIN:byte(1, -1)} do
-    if automaton.step(self.automaton, state, byte) ~= state then return false end
-  end
-  return true
-end
-
--- Returns the ids that may follow in a state: {allowed = set}, or {banned = list of all other ids} if these are fewer.
-local function fewer(self, state)
-  local plain = is_unchanged(self, state)
-  local set = followers(self, plain and self.others or self.tokens, state)
-  local count, banned = plain and self.nplain or 0, {}
-  for _ in pairs(set) do count = count + 1 end
-  check.that(count > 0, "generate: response_format: no token of the tokenizer continues the JSON text")
-  if 2 * count <= self.vocab then
-    for id in pairs(plain and self.plain or {}) do set[id] = 1 end
-    return {allowed = set}
-  end
-  for id = 0, self.vocab - 1 do
-    if not set[id] and not (plain and self.plain[id]) then banned[#banned + 1] = id end
-  end
-  return {banned = banned}
+local function set_of_state(self, state)
+  local known = self.known
+  local shape = automaton.shape(known.shapes, state)
+  shape.set = shape.set or set_of_shape(known, shape)
+  local list = read_tokens(shape.set.rest, self.automaton, state)
+  table.move(shape.set.ids, 1, #shape.set.ids, #list + 1, list)
+  check.that(list[1] or shape.set.mask, "generate: response_format: no token of the tokenizer continues the JSON text")
+  return {ids = list, mask = shape.set.mask}
 end
 
 -- ---- use ----
@@ -101,7 +164,7 @@ local function state_of(self, text, n)
     local known = states[i - text.prompt]
     same = same and known and known.id == id
     if not same then
-      for _, byte in ipairs{(self.texts[id] or ""):byte(1, -1)} do state = state and automaton.step(self.automaton, state, byte) end
+      for _, byte in ipairs{text_of(self.known, id):byte(1, -1)} do state = state and automaton.step(self.automaton, state, byte) end
       states[i - text.prompt] = {id = id, state = state}
     end
     state = states[i - text.prompt].state
@@ -112,51 +175,41 @@ local function state_of(self, text, n)
   return state
 end
 
--- Restricts the id after the first n ids of a text. Returns the set of ids that may follow; or nil, after adding the ids
--- that may not follow to `adds`, if they are fewer. After a complete object, where a draft model may still guess, any
--- id may follow.
-function Grammar:edit(text, n, adds)
+-- Returns the ids that may follow the first n ids of a text: {ids = list, mask = mask of further ids or nil}; nil: any id.
+-- After a complete text, where a draft model may still guess, any id may follow.
+function Grammar:allowed(text, n)
   local state = state_of(self, text, n)
   if not state or state.is_complete then return nil end
   if not self.sets[state] then
-    if self.count == KEPT then self.sets, self.count = {}, 0 end
-    self.sets[state], self.count = fewer(self, state), self.count + 1
+    if self.count == SETS then self.sets, self.count = {}, 0 end
+    self.sets[state], self.count = set_of_state(self, state), self.count + 1
   end
-  local set = self.sets[state]
-  for _, id in ipairs(set.banned or {}) do adds[id] = -math.huge end
-  return set.allowed
+  return self.sets[state]
 end
 
--- Returns true if the JSON object is complete.
+-- Returns true if the JSON text is complete.
 function Grammar:is_complete(text)
   local state = state_of(self, text, #text.ids)
   return state and state.is_complete
 end
 
-local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> {vocab, tokens, plain, others, texts, grammars = {schema -> grammar}, count}
+local made = setmetatable({}, {__mode = "k"}) -- tokenizer -> {tokenizer, vocab, probe, last, skipped, tokens, shapes, grammars = {schema -> grammar}, count}
 
-local function tokens_for(tokenizer, vocab)
+local function known_of(tokenizer, vocab)
   local known = made[tokenizer]
   if not known or known.vocab ~= vocab then
-    known = {vocab = vocab, tokens = compare_neighbours(tokens_of(tokenizer, vocab)), texts = {}, plain = {}, nplain = 0, others = {}, grammars = {}, count = 0}
-    for _, token in ipairs(known.tokens) do
-      known.texts[token.id] = token.text
-      if token.text:find(("^[%s]+$"):format((PLAIN:gsub("%p", "%%%0")))) then
-        known.plain[token.id], known.nplain = 1, known.nplain + 1
-      else
-        known.others[#known.others + 1] = {id = token.id, text = token.text}
-      end
-    end
-    compare_neighbours(known.others)
+    known = {tokenizer = tokenizer, vocab = vocab, probe = tokenizer:encode "a", shapes = automaton.new_shapes(), grammars = {}, count = 0}
+    known.skipped, known.last = #tokenizer:decode(known.probe), #known.probe + 1
+    known.tokens = tokens_of(known, vocab)
     made[tokenizer] = known
   end
   return known
 end
 
--- Returns the grammar of JSON objects for a tokenizer. vocab: number of the model's ids. schema: template value
--- (chat/values.lua), which the objects satisfy; nil: any object.
+-- Returns the grammar of JSON for a tokenizer. vocab: number of the model's ids. schema: template value (chat/values.lua)
+-- that the text satisfies; nil: any object.
 return function(tokenizer, vocab, schema)
-  local known, name = tokens_for(tokenizer, vocab), ""
+  local known, name = known_of(tokenizer, vocab), ""
   if schema then
     values.begin()
     name = values.json(schema, {comma = ",", colon = ":"})
@@ -164,8 +217,7 @@ return function(tokenizer, vocab, schema)
   if not known.grammars[name] then
     local expression = schema and schemas.compile(schema) or schemas.object()
     if known.count == KEPT then known.grammars, known.count = {}, 0 end
-    known.grammars[name] = setmetatable({vocab = vocab, tokens = known.tokens, plain = known.plain, nplain = known.nplain,
-      others = known.others, texts = known.texts, sets = {}, count = 0, automaton = automaton.new(expression)}, Grammar)
+    known.grammars[name] = setmetatable({known = known, sets = {}, count = 0, automaton = automaton.new(expression)}, Grammar)
     known.count = known.count + 1
   end
   return known.grammars[name]

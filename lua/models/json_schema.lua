@@ -83,8 +83,8 @@ end
 local function is_schema(v) return values.kind(v) == "dict" or values.kind(v) == "list" and #v == 0 end
 
 local function count(self, path)
-  self.count = self.count + 1
-  that(self.count <= MOST, path, "the schema must have at most %d schemas, names and values", MOST)
+  self.total.count = self.total.count + 1
+  that(self.total.count <= MOST, path, "the schema must have at most %d schemas, names and values", MOST)
 end
 
 -- Keyword -> true: it restricts values; false: it only describes them.
@@ -195,22 +195,24 @@ end
 -- Returns the expression of the definition that $ref names.
 local function ref_of(self, s, path)
   local name = type(s["$ref"]) == "string" and s["$ref"]:match "^#/%$defs/([^/~%%]+)$"
-  that(name and self.defined[name], path, "$ref must be #/$defs/NAME, where NAME is in the schema's $defs; found %s", shown(s["$ref"]))
+  that(name and self.defined[name], path, "$ref must be #/$defs/NAME, where NAME is in the $defs of the schema or of a schema around it; found %s", shown(s["$ref"]))
   return self.defined[name]
 end
 
--- Compiles the definitions of the schema s. A definition may contain itself, so a reference is resolved when the automaton
--- reaches it.
-local function read_definitions(self, s)
-  local list = s["$defs"] or values.dict()
-  that(values.kind(list) == "dict", "schema", "$defs must be an object, found %s", shown(list))
-  for _, name in ipairs(list.keys) do
-    self.defined[name] = lazy(function() return self.made[name] end)
+-- Returns the compiler of the parts of a schema with definitions, which hide equal names of the schemas around it. A
+-- definition may contain itself, so a reference is resolved when the automaton reaches it.
+local function with_definitions(self, s, path)
+  local list, made = s["$defs"], {}
+  that(is_schema(list), path, "$defs must be an object, found %s", shown(list))
+  self = {total = self.total, defined = setmetatable({}, {__index = self.defined})}
+  for _, name in ipairs(list.keys or {}) do
+    self.defined[name] = lazy(function() return made[name] end)
   end
-  for _, name in ipairs(list.keys) do self.made[name] = compile(self, list.of[name], "$defs." .. name) end
-  for _, name in ipairs(list.keys) do
-    that(automaton.new(self.made[name]).start, "$defs." .. name, "$ref must not lead back to the definition without a property or an element between")
+  for _, name in ipairs(list.keys or {}) do made[name] = compile(self, list.of[name], path .. ".$defs." .. name) end
+  for _, name in ipairs(list.keys or {}) do
+    that(automaton.new(made[name]).start, path .. ".$defs." .. name, "$ref must not lead back to the definition without a property or an element between")
   end
+  return self
 end
 
 -- Keywords of a schema that is a choice -> the restricting keywords that may stand beside them.
@@ -238,6 +240,7 @@ function compile(self, v, path)
     that(keywords[name] ~= nil, path, "the keyword %s is not supported", name)
   end
   that(s.nullable == nil or type(s.nullable) == "boolean", path, "nullable must be true or false, found %s", s.nullable ~= nil and shown(s.nullable))
+  if s["$defs"] ~= nil then self = with_definitions(self, s, path) end
   local list = types_of(s, path)
   local out = choice_of(self, s, path, list)
   if not out and not list then return any end
@@ -251,13 +254,21 @@ end
 -- Returns the expression of objects without a schema.
 function schema.object() return sequence(spaces, any_object) end
 
--- Returns the expression of objects that satisfy a schema, a template value (chat/values.lua).
+-- Returns true if all values of a schema are objects or arrays. The end of other values is known only from the next byte.
+local function is_closed(v)
+  local s = is_schema(v) and v.of or {}
+  if s.nullable or s.enum ~= nil or s.const ~= nil then return false end
+  if values.kind(s.anyOf) ~= "list" or s.anyOf[1] == nil then return s.type == "object" or s.type == "array" end
+  for _, one in ipairs(s.anyOf) do
+    if not is_closed(one) then return false end
+  end
+  return true
+end
+
+-- Returns the expression of the objects and arrays that satisfy a schema, a template value (chat/values.lua).
 function schema.compile(v)
-  that(is_schema(v) and v.of and v.of.type == "object" and not v.of.nullable and v.of.enum == nil and v.of.const == nil, "schema",
-    'the type of the answer must be "object"; found %s', shown(v))
-  local self = {count = 0, defined = {}, made = {}}
-  read_definitions(self, v.of)
-  return sequence(spaces, compile(self, v, "schema"))
+  that(is_closed(v), "schema", 'the type of the answer must be "object" or "array"; found %s', shown(v))
+  return sequence(spaces, compile({total = {count = 0}, defined = {}}, v, "schema"))
 end
 
 return schema

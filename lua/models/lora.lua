@@ -125,13 +125,19 @@ local function check_config(path, c)
     check.that(v == nil or v == json.null or type(v) == "table" and next(v) == nil, "%s: %s: %s is not supported", who, path, key)
   end
   check.number(who .. ": " .. path, "lora_alpha", c.lora_alpha, 0)
+  if c.use_rslora ~= nil and c.use_rslora ~= json.null then check.flag(who .. ": " .. path, "use_rslora", c.use_rslora) end
+  if c.alpha_pattern == nil or c.alpha_pattern == json.null then return end
+  check.that(type(c.alpha_pattern) == "table" and c.alpha_pattern[1] == nil, "%s: %s: alpha_pattern must be an object {\"name\": number}, found %s", who,
+    path, type(c.alpha_pattern) == "table" and "an array" or check.shown(c.alpha_pattern))
+  for key, alpha in pairs(c.alpha_pattern) do check.number(who .. ": " .. path, "alpha_pattern." .. key, alpha, 0) end
 end
 
 -- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name; without such an entry,
 -- lora_alpha.
 local function alpha_of(c, name)
-  for key, alpha in pairs(type(c.alpha_pattern) == "table" and c.alpha_pattern or {}) do
-    if ends_with(name, (key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", ""))) then return alpha end
+  local pattern = c.alpha_pattern ~= json.null and c.alpha_pattern or {}
+  for _, key in ipairs(check.sorted_keys(pattern)) do
+    if ends_with(name, (key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", ""))) then return pattern[key] end
   end
   return c.lora_alpha
 end

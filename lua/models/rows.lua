@@ -7,8 +7,8 @@ local rille = require "rille"
 
 local OFF = 2 -- turns a filter off, because no sum of probabilities reaches 2
 
-local function power_of_two(n, least)
-  local p = least
+local function power_of_two(n)
+  local p = 1
   while p < n do p = 2 * p end
   return p
 end
@@ -51,26 +51,50 @@ local function constant(rows, where)
   how.scale = column(rows, scale_of, "f32", where)
   if greedy and sampled then how.mixed = "yes" end
   if open then how.open = "yes" end
-  if logprobs >= 0 then how.logprobs = tostring(logprobs == 0 and 0 or power_of_two(logprobs, 1)) end
+  if logprobs >= 0 then how.logprobs = tostring(logprobs == 0 and 0 or power_of_two(logprobs)) end
   return how
 end
 
--- Returns tables id -> number, one for each row, as {ids = (rows, n), values = (rows, n)}; n is a power of two.
+-- Returns the lists of ids and of values, one of each for each row, as tensors {ids = (rows, n), values = (rows, n)}. n is one
+-- of a few sizes, because each one needs a compiled step.
+local function padded(ids, values, where)
+  local n = 8
+  for _, list in ipairs(ids) do
+    while n < #list do n = 8 * n end
+  end
+  for r, list in ipairs(ids) do
+    for i = #list + 1, n do list[i], values[r][i] = 0, 0 end
+  end
+  return {ids = rille.tensor(ids, {dtype = "i64", placement = where.placement, sbp = where.sbp}),
+    values = rille.tensor(values, {dtype = "f32", placement = where.placement, sbp = where.sbp})}
+end
+
+-- Returns tables id -> number, one for each row, as tensors.
 local function sparse(lists, where)
-  local ids, values, most = {}, {}, 1
+  local ids, values = {}, {}
   for r, list in ipairs(lists) do
     ids[r], values[r] = {}, {}
     for id, value in pairs(list or {}) do
       ids[r][#ids[r] + 1], values[r][#values[r] + 1] = id, value
     end
-    most = math.max(most, #ids[r])
   end
-  local n = power_of_two(most, 8)
-  for r = 1, #lists do
-    for i = #ids[r] + 1, n do ids[r][i], values[r][i] = 0, 0 end
+  return padded(ids, values, where)
+end
+
+-- Returns the allowed ids of the rows (text.lua) as tensors.
+local function allowed_ids(sets, where)
+  local ids, values, masks, some = {}, {}, {}, nil
+  for r, set in ipairs(sets) do
+    ids[r], values[r] = table.move(set and set.ids or {}, 1, set and #set.ids or 0, 1, {}), {}
+    for i = 1, #ids[r] do values[r][i] = 1 end
+    some = some or set and set.mask
   end
-  return {ids = rille.tensor(ids, {dtype = "i64", placement = where.placement, sbp = where.sbp}),
-    values = rille.tensor(values, {dtype = "f32", placement = where.placement, sbp = where.sbp})}
+  local how = padded(ids, values, where)
+  how.only = column(sets, function(set) return set and 1 or 0 end, "f32", where)
+  if not some then return how end
+  for r, set in ipairs(sets) do masks[r] = (set and set.mask or some)(where, not (set and set.mask)) end
+  how.mask = #masks == 1 and masks[1] or rille.concat(masks, 0):to_global(where)
+  return how
 end
 
 -- Adds the edits of logits to the settings `how`.
@@ -84,10 +108,7 @@ local function add_edits(how, rows, where)
     end
   end
   for name, lists in pairs(of) do
-    if any[name] then how[name] = sparse(lists, where) end
-  end
-  if how.allowed then
-    how.allowed.only = column(of.allowed, function(list) return list and 1 or 0 end, "f32", where)
+    if any[name] then how[name] = (name == "allowed" and allowed_ids or sparse)(lists, where) end
   end
 end
 

@@ -101,7 +101,7 @@ local function schema_of(who, f)
   return schema
 end
 
--- Reads the option response_format, which restricts the text to one JSON object.
+-- Reads the option response_format, which restricts the text to JSON.
 local function read_format(who, o)
   local f = o.response_format
   if f == nil then return end

@@ -58,17 +58,19 @@ end
 -- Returns a copy of the first n ids, which is passed to user functions.
 function Text:copied(n) return table.move(self.ids, 1, n, 1, {}) end
 
+-- Returns the ids that may follow: {ids = list, mask = (json_grammar.lua)}; nil: any id.
 local function allowed(self, n)
+  if self.o.grammar then return self.o.grammar:allowed(self, n) end
   local list = self.o.allowed and self.o.allowed(self:copied(n))
   if not list then return nil end
   check.that(type(list) == "table" and #list > 0, "generate: allowed must return a list of ids, or nil for all ids; found %s",
     type(list) == "table" and "an empty list" or check.shown(list))
-  local set = {}
-  for _, id in ipairs(list) do set[sampling.check_id("generate", "an id that allowed returns", id, self.o.vocab)] = 1 end
-  return set
+  local ids = {}
+  for i, id in ipairs(list) do ids[i] = sampling.check_id("generate", "an id that allowed returns", id, self.o.vocab) end
+  return {ids = ids}
 end
 
--- Returns the edits of logits for the id after the first n ids: tables id -> number (choose.lua).
+-- Returns the edits of logits for the id after the first n ids: tables id -> number (choose.lua), and the allowed ids.
 function Text:edits(n)
   local adds = {}
   add_penalties(self, n, adds)
@@ -76,8 +78,7 @@ function Text:edits(n)
   if n - self.prompt < self.o.min_new_tokens then
     for id in pairs(self.o.stops) do adds[id] = -math.huge end
   end
-  local set = self.o.grammar and self.o.grammar:edit(self, n, adds) or allowed(self, n)
-  return {bias = self.o.logit_bias, repetition = repetitions(self, n), adds = next(adds) and adds, allowed = set}
+  return {bias = self.o.logit_bias, repetition = repetitions(self, n), adds = next(adds) and adds, allowed = allowed(self, n)}
 end
 
 -- Returns true if the edits of logits may differ from one id to the next.
@@ -89,7 +90,7 @@ end
 
 -- ---- progress ----
 
--- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is a complete JSON object
+-- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is complete JSON
 -- (option response_format), or the text has its maximum length.
 function Text:accept(id)
   self.ids[#self.ids + 1] = id

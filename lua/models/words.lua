@@ -40,6 +40,16 @@ local function check_table(who, what, value)
   check.that(type(value) == "table", "%s: %s must be a table, found %s", who, what, check.shown(value))
 end
 
+local checks = {}
+
+-- Checks a table whose keys have the same meaning as those of config.json.
+local function check_nested(who, what, value)
+  check_table(who, what, value)
+  for _, word in ipairs(check.sorted_keys(value)) do
+    if checks[word] then checks[word](who, ("%s.%s"):format(what, word), value[word]) end
+  end
+end
+
 local function check_whole(who, what, value) check.whole(who, what, value, 0) end
 
 local words = {
@@ -53,7 +63,8 @@ local words = {
   [check.positive] = {"global_rope_theta", "local_rope_theta", "rope_theta", "rotary_emb_base", "rope_local_base_freq", "partial_rotary_factor", "rotary_pct",
     "query_pre_attn_scalar",
     "attn_logit_softcapping", "final_logit_softcapping", "embedding_multiplier", "residual_multiplier", "attention_multiplier",
-    "logits_scaling", "logit_scale", "clip_qkv", "swiglu_limit", "routed_scaling_factor"},
+    "logits_scaling", "logit_scale", "clip_qkv", "swiglu_limit", "routed_scaling_factor", "softmax_scale"},
+  [check.finite] = {"layer_scale_init_value"},
   [check.count] = {"local_attention", "global_attn_every_n_layers", "type_vocab_size", "num_labels", "original_max_position_embeddings", "num_kv_heads", "num_local_experts", "num_experts", "n_routed_experts",
     "moe_num_experts",
     "num_experts_per_tok", "moe_k", "moe_intermediate_size", "decoder_sparse_step", "kv_lora_rank", "q_lora_rank",
@@ -66,10 +77,10 @@ local words = {
   [check_rope] = {"rope_parameters", "rope_scaling"},
   [check_list("string")] = {"layer_types", "architectures"},
   [check_list("number")] = {"no_rope_layers", "mlp_only_layers"},
-  [check_table] = {"attn_config", "attention_types", "id2label"},
+  [check_nested] = {"attn_config"},
+  [check_table] = {"attention_types", "id2label"},
 }
 
-local checks = {}
 for fn, list in pairs(words) do
   for _, word in ipairs(list) do checks[word] = fn end
 end

@@ -17,14 +17,14 @@ return {
     text = [[
 Reads the pixels of a PNG or JPEG file.
 Grey values become equal red, green and blue; 16-bit values keep their high byte; transparency is ignored.
-The orientation that a camera stores is not applied.]],
+The image is turned to the orientation that a camera stored (EXIF), and CMYK becomes RGB, as transformers does.]],
     args = [[
 path: string; name of the file
 height, width: integers, default those of the file; size to which the image is resized, by Pillow's cubic filter
 placement: devices
 sbp: layout]],
     returns = "a tensor u8 {3, height, width}: red, green, blue, from 0 to 255",
-    errors = "the file must be complete, undamaged, and of at most 2^27 pixels; CMYK files are not supported",
+    errors = "the file must be complete, undamaged, and of at most 2^27 pixels",
     code = [[
 path = os.tmpname()
 png = io.open(path, "wb")

@@ -279,7 +279,7 @@ logit_bias: table {[id] = number} that is added to logits
 bad_words: list of lists of ids that must not occur
 allowed: function(ids) that returns the list of ids that may follow, nil: all; for grammars
 response_format: {type = "json_object"}: the new text is one JSON object, with which it ends; needs tokenizer;
-  {type = "json_schema", json_schema = {schema = table or JSON text}}: the object satisfies the schema
+  {type = "json_schema", json_schema = {schema = table or JSON text}}: an object or array that satisfies the schema
 processor: function(ids, logits) that returns changed logits of one row
 logprobs: integer; returns log probabilities of the tokens and of this number of likeliest ids
 n: integer, default 1; sequences for each prompt

@@ -4,6 +4,7 @@
 -- label a request are ignored. Errors are tables {status =, message =, param =}.
 
 local json = require "rille.json"
+local schemas = require "rille.models.json_schema"
 local tools = require "rille.serve.tools"
 local values = require "rille.chat.values"
 
@@ -186,7 +187,7 @@ end
 local function chat_ids(call, messages)
   local tokenizer, lines = call.tokenizer, {}
   local good, out = pcall(function() return tokenizer:chat(messages, {add_generation_prompt = true, tools = call.tools}) end)
-  if good then return tokenizer:encode(out) end
+  if good then return tokenizer:encode(out .. (call.tool_prefix or "")) end
   local why = tostring(out):gsub("^[^ ]*:%d+: ", "")
   that(why:find("has no chat template", 1, true) or why:find("has no 'chat'", 1, true), "messages", "messages: %s", why)
   that(not call.tools, "tools", "tools: the model has no chat template; send the request without tools")
@@ -229,13 +230,43 @@ local function read_tools(call, name, v)
 end
 
 local function read_tool_choice(call, name, v)
-  that(v == "auto" or v == "none", name, 'tool_choice must be "auto" or "none", found %s', shown(v))
-  call.tool_choice = v
+  local fn = is_object(v) and v.type == "function" and is_object(v["function"]) and v["function"].name
+  that(v == "auto" or v == "none" or v == "required" or type(fn) == "string", name,
+    'tool_choice must be "auto", "none", "required" or {"type": "function", "function": {"name": string}}, found %s', shown(v))
+  call.tool_choice, call.tool_name = fn and "function" or v, fn or nil
+end
+
+-- Returns the functions of the tools that the answer may call. Each must have a schema that a grammar supports.
+local function callable(call)
+  local list = {}
+  for _, tool in ipairs(call.tools) do
+    local fn = tool.of["function"]
+    if not call.tool_name or fn.of.name == call.tool_name then list[#list + 1] = fn end
+  end
+  for _, fn in ipairs(list) do
+    local schema = tools.parameters(fn)
+    that(values.kind(schema) == "dict" and schema.of.type == "object", "tools", 'tools: the parameters of %s must be a schema of the type "object"', shown(fn.of.name))
+    local good, why = pcall(schemas.compile, schema)
+    that(good, "tools", "tools: the parameters of %s: %s", shown(fn.of.name), (tostring(why):gsub("^[^ ]*:%d+: ", ""):gsub("^generate: response_format: ", "")))
+  end
+  return list
+end
+
+-- Restricts the answer to calls of tools.
+local function require_call(call)
+  that(call.tools, "tool_choice", 'tool_choice must be "auto" or "none" in a request without tools, found %s', shown(call.tool_name or call.tool_choice))
+  that(not call.tool_name or call.tool_names[call.tool_name], "tool_choice", "tool_choice: unknown function %s; expected a function of tools", shown(call.tool_name))
+  that(not call.o.response_format, "response_format", "response_format cannot be combined with a tool_choice that requires a call")
+  local format = tools.format(call.tokenizer)
+  call.tool_prefix = format.before
+  call.o.response_format = {type = "json_schema", json_schema = {schema = tools.schema(callable(call), format, call.tool_name)}}
 end
 
 -- Makes the prompt of a chat, after all fields of the request have been read.
 local function finish_chat(call)
+  if call.tool_choice == "none" then call.o.bad_words = tools.bans(call.tokenizer) end
   if call.tool_choice == "none" or call.tools and #call.tools == 0 then call.tools, call.tool_names = nil, nil end
+  if call.tool_choice == "required" or call.tool_name then require_call(call) end
   if call.tools then call.tool_mark = tools.mark(call.tokenizer) end
   if call.messages then call.prompts[1] = chat_ids(call, call.messages) end
 end

@@ -4,13 +4,15 @@
 --   Hermes, Qwen   <tool_call>{"name": "f", "arguments": {}}</tool_call>, any number of calls after a text
 --   Mistral        [TOOL_CALLS] [{"name": "f", "arguments": {}}], after a text
 --   Llama 3.1      {"name": "f", "parameters": {}}, the complete answer
--- Text that is not a call of a tool of the request stays in the message.
+-- Text that is not a call of a tool of the request stays in the message. If tool_choice requires a call, the prompt ends
+-- with the beginning of a call, and a JSON schema restricts the answer to the rest.
 
 local values = require "rille.chat.values"
 
 local tools = {}
 
 local OPEN <const>, CLOSE <const>, LIST <const> = "<tool_call>", "</tool_call>", "[TOOL_CALLS]"
+local MOST_CALLS <const> = 16 -- maximum number of calls of an answer that must be calls
 local COMPACT <const> = {comma = ", ", colon = ": "} -- Python's json.dumps
 
 local function parsed(text)
@@ -135,15 +137,68 @@ end
 -- Sets the entry's next piece of the message, and after the end of the text its calls and the complete message.
 function tools.read_answer(call, entry)
   local content
-  content, entry.calls = tools.split(marked_text(call, entry), call.tool_names, entry.text.ended)
+  local text = call.tool_prefix and call.tool_prefix .. entry.said or marked_text(call, entry)
+  content, entry.calls = tools.split(text, call.tool_names, entry.text.ended)
   entry.piece = content:sub(#entry.shown + 1)
   entry.shown = entry.shown .. entry.piece
 end
 
--- Returns the id of Mistral's mark; nil if the tokenizer has no such token.
-function tools.mark(tokenizer)
-  local ids = tokenizer:encode(LIST)
+local function id_of(tokenizer, text)
+  local ids = tokenizer:encode(text)
   return #ids == 1 and ids[1] or nil
+end
+
+-- Returns the id of Mistral's mark; nil if the tokenizer has no such token.
+function tools.mark(tokenizer) return id_of(tokenizer, LIST) end
+
+-- Returns a value of the option bad_words that bans the tokens with which calls begin.
+function tools.bans(tokenizer)
+  local bans = {}
+  for _, mark in ipairs{OPEN, LIST} do
+    local id = id_of(tokenizer, mark)
+    if id then bans[#bans + 1] = {id} end
+  end
+  return bans
+end
+
+-- ---- answers that must be calls ----
+
+-- Formats: before, the text between the prompt and the JSON text of the calls; word, the name of the arguments; list: the
+-- JSON text is an array of calls.
+local hermes, mistral, llama = {before = OPEN .. "\n", word = "arguments"}, {before = LIST, word = "arguments", list = true}, {before = "", word = "parameters"}
+
+-- Returns the format in which the chat template writes a call; that of Llama if the format is unknown.
+function tools.format(tokenizer)
+  local call = {id = "123456789", type = "function", ["function"] = {name = "f", arguments = values.dict()}}
+  local good, text = pcall(tokenizer.chat, tokenizer, {{role = "user", content = "x"}, {role = "assistant", content = "", tool_calls = {call}}})
+  if good and text:find(OPEN, 1, true) then return hermes end
+  return good and text:find(LIST, 1, true) and mistral or llama
+end
+
+-- Returns a dictionary of template values. ...: names and values.
+local function dict(...)
+  local d, list = values.dict(), {...}
+  for i = 1, #list, 2 do values.put(d, list[i], list[i + 1]) end
+  return d
+end
+
+-- Returns the schema of a function's arguments.
+function tools.parameters(fn)
+  local own = fn.of.parameters
+  if own == nil or values.kind(own) == "none" or values.kind(own) == "dict" and #own.keys == 0 then return dict("type", "object") end
+  return own
+end
+
+-- Returns the schema of an answer that consists of calls. list: functions that the answer may call; one: a single call.
+function tools.schema(list, format, one)
+  local any = values.list{}
+  for i, fn in ipairs(list) do
+    any[i] = dict("type", "object", "properties", dict("name", dict("const", fn.of.name), format.word, tools.parameters(fn)),
+      "required", values.list{"name", format.word}, "additionalProperties", false)
+  end
+  local call = dict("anyOf", any)
+  if not format.list then return call end
+  return dict("type", "array", "items", call, "minItems", 1, "maxItems", one and 1 or MOST_CALLS)
 end
 
 return tools

@@ -13,8 +13,9 @@ struct image {
     int64_t height, width;
     uint8_t *bytes; /* red, green and blue planes, {3, height, width}; the caller frees them */
 };
-/* Decodes an image. name: file name in error texts. Grey values are repeated as red, green and blue; 16-bit values
- * keep their high byte; transparency is ignored. E_IO. */
+/* Decodes an image, and turns it to the orientation that a camera stored (EXIF). name: file name in error texts. Grey
+ * values are repeated as red, green and blue; 16-bit values keep their high byte; CMYK becomes RGB without a colour
+ * profile; transparency is ignored. E_IO. */
 int image_decode(const char *name, const void *bytes, size_t n, struct image *out);
 
 #endif

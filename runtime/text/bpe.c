@@ -159,6 +159,7 @@ bpe_join(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t i
 void
 bpe_join_by_id(struct bpe *b)
 {
+    b->joins_by_id = true;
     for (uint32_t id = 0; id < b->ntoken; id++) {
         const struct bpe_token *t = &b->token[id];
         if (t->n < 2 || bpe_find(b, t->bytes, t->n) != id) continue;

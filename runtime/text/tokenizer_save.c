@@ -89,7 +89,7 @@ note_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 
-/* Makes merges for a tokenizer that has none: every split of a token into two tokens, in order of rank. */
+/* Makes merges for a tokenizer whose file has none: every split of a token into two tokens, in order of rank. */
 static void
 derive_joins(struct tokenizer *t)
 {
@@ -154,7 +154,7 @@ write_tokenizer_part(const struct tokenizer *t, enum part which)
 static json_t *
 write_root(struct tokenizer *t, json_t *vocab)
 {
-    if (t->njoin == 0) derive_joins(t);
+    if (t->bpe.joins_by_id && t->njoin == 0) derive_joins(t);
     json_t *model =
         json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
                   "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",

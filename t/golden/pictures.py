@@ -7,7 +7,7 @@
 import io
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 H, W = 9, 11
 y, x = np.mgrid[0:H, 0:W]
@@ -28,12 +28,19 @@ def pictures():
     yield "grey.jpg", grey, {}
     yield "progressive.jpg", rgb, dict(progressive=True)
     yield "cmyk.jpg", rgb.convert("CMYK"), {}
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x010F], exif[0x0112] = "maker", orientation
+        if orientation in (2, 7):
+            yield f"turned-{orientation}.png", rgb, dict(exif=exif)
+        exif.endian = ">" if orientation % 2 else "<"
+        yield f"turned-{orientation}.jpg", grey if orientation == 3 else rgb, dict(exif=exif, quality=20)
 
 
 print("-- pictures.lua - small PNG and JPEG files, and their pixels {height, width, 3}, made by pictures.py.\n\nreturn {")
 for name, image, how in pictures():
     out = io.BytesIO()
     image.save(out, "PNG" if name.endswith("png") else "JPEG", **how)
-    pixels = np.asarray(Image.open(io.BytesIO(out.getvalue())).convert("RGB"))
+    pixels = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(out.getvalue()))).convert("RGB"))
     print(f'  {{"{name}", "{out.getvalue().hex()}",\n    "{pixels.tobytes().hex()}"}},')
 print("}")

@@ -183,6 +183,30 @@ for number, entry in ipairs(golden) do
   end) end
 end
 
+tap.group("SigLIP without a pooling layer", function()
+  local at = dir .. "/headless"
+  for _, entry in ipairs(golden) do
+    local words = families.words(entry)
+    if entry.name == "siglip vision" then
+      families.write(entry, at)
+      local images = inputs(entry)[1]
+      local want = rille.models.load(at):eval()(images):totable()
+      families.write({name = entry.name, config = entry.config:gsub('"vision_use_head": true', '"vision_use_head": false'), has = {}}, at)
+      local model = rille.models.load(at):eval()
+      tap.is(model(images):totable(), want, "the features of patches are those of the model with the layer")
+      tap.fails(function() model:embed(images) end, {"embed: the model has no pooling layer (vision_use_head is false); call m(images)"}, "an image has no vector")
+      model:save(dir .. "/saved")
+      tap.is(families.same_tensors(at, dir .. "/saved"), true, "a saved folder has the same tensors")
+    elseif entry.name == "siglip" then
+      families.write(entry, at)
+      words.vision_config.vision_use_head = false
+      families.write_words(words, at)
+      tap.fails(function() rille.models.load(at) end, {"vision_config.vision_use_head must be true, because images have no vectors otherwise; found false"}, "a model of texts and images needs the layer")
+    end
+    os.execute(("rm -rf '%s' '%s/saved'"):format(at, dir))
+  end
+end)
+
 -- ---- sound ----
 
 tap.group("log-mel spectrograms", function()

@@ -250,7 +250,8 @@ tap.group("errors", function()
   tap.fails(function() lora(m, dir .. "/none") end, {"adapter_config.json"}, "a missing folder")
   tap.fails(function() rille.nn.LoRA(rille.nn.Embedding(3, 4)) end, {"expected an nn.Linear or nn.Int8Linear, found nn.Embedding"}, "another layer")
   write_base("llama")
-  for key, value in pairs{use_dora = true, modules_to_save = json.array{"lm_head"}, peft_type = "IA3", bias = "all"} do
+  for key, value in pairs{use_dora = true, modules_to_save = json.array{"lm_head"}, peft_type = "IA3", bias = "all", use_rslora = 1,
+    alpha_pattern = json.array{3}} do
     write_adapter(golden[1])
     local c = json.decode(golden[1].config)
     c[key] = value

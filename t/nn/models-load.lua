@@ -149,7 +149,11 @@ tap.group("damaged words", function()
       families.write_words(words, dir)
       local good, why = pcall(rille.models.load, dir)
       if good then loaded = loaded + 1 else refused = refused + 1 end
-      if not good and not (tostring(why):find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true)) then
+      if good and why.generate and why.config.vocab and loaded % 5 == 0 then
+        local writes, fault = pcall(why.generate, why, {{1}}, {max_new_tokens = 1, temperature = 0})
+        if not writes and fault:find("attempt to", 1, true) then wrong[#wrong + 1] = ("%s: %s"):format(what, fault) end
+      end
+      if not good and (why:find("attempt to", 1, true) or not (why:find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true))) then
         wrong[#wrong + 1] = ("%s: %s"):format(what, why)
       end
     end
@@ -178,6 +182,23 @@ tap.group("damaged words", function()
     ::next::
   end
   tap.ok(tap.which or loaded > 0 and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
+end)
+
+tap.group("groups of experts", function()
+  for _, entry in ipairs(golden) do
+    if entry.name == "deepseek_v3" then
+      families.write(entry, dir)
+      local function refused(words, text)
+        families.write_words(tap.with(families.words(entry), words), dir)
+        tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", text}, text)
+      end
+      local count = families.words(entry).n_routed_experts
+      refused({n_group = count + 1}, ("n_group must divide %d, the number of experts, into groups of at least 2; found %d"):format(count, count + 1))
+      refused({n_group = count}, "into groups of at least 2; found " .. count)
+      refused({n_group = 2, topk_group = 3}, "topk_group must be at most n_group = 2, found 3")
+      remove(dir)
+    end
+  end
 end)
 
 tap.done()

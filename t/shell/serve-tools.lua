@@ -30,7 +30,9 @@ function tokenizer.decode(_, ids, o)
   end
   return real:decode(kept, o)
 end
+local format = "" -- text with which the chat template begins a call
 function tokenizer.chat(_, messages, o)
+  if not o then return format end
   prompt = {messages, o}
   return "prompt"
 end
@@ -56,7 +58,8 @@ local function new_scheduler(script)
   return s
 end
 
--- Sends a request; the model writes the script, a list of ids. Returns status and answer.
+-- Sends a request; the model writes the script, a list of ids. script: alternatively, a scheduler of a model. Returns status
+-- and answer.
 local function ask(script, field, no_template)
   local http, answer = {}, {text = ""}
   local requests = {{1, "POST", "/v1/chat/completions", "application/json", type(field) == "string" and field or json.encode(field)}}
@@ -66,7 +69,7 @@ local function ask(script, field, no_template)
   function http.answer(_, _, status, _, text) answer.status, answer.text = status, text return true end
   function http.send(_, _, text) answer.text = answer.text .. text return true end
   local own = no_template and setmetatable({chat = function() error("chat: x has no chat template", 0) end}, {__index = tokenizer}) or tokenizer
-  local server = new_server{http = http, scheduler = new_scheduler(script), tokenizer = own, model = "m", vocab = tokenizer.size, stops = {}, queue = 9}
+  local server = new_server{http = http, scheduler = script.step and script or new_scheduler(script), tokenizer = own, model = "m", vocab = tokenizer.size, stops = {}, queue = 9}
   server:run(function() return not requests[1] and next(server.calls) == nil end)
   return answer.status, answer.text
 end
@@ -135,6 +138,34 @@ tap.group("answers", function()
   tap.is(answer_of(script, request(#script, {tool_choice = "none"})), {cases[1][1], {}, "length"}, "tool_choice none: the answer is text")
 end)
 
+tap.group("required calls", function()
+  rille.manual_seed(3)
+  local model = rille.models.llama.new{vocab = tokenizer.size, length = 512, layers = 1, heads = 2, width = 16, hidden = 24}
+  for _, p in ipairs(model:parameters()) do rille.no_grad(function() p:mul_(6) end) end
+  local tree = {type = "object", properties = {next = {["$ref"] = "#/$defs/node"}}, ["$defs"] = {node = {type = "object", properties = {n = {type = "boolean"}}, required = json.array{"n"}, additionalProperties = false}}, required = json.array{"next"}}
+  local list = {tool "f", {type = "function", ["function"] = {name = "g"}}, {type = "function", ["function"] = {name = "tree", parameters = tree}}}
+  local bias = {}
+  for _, text in ipairs{"}", "]", '"', "0"} do bias[tostring(real:encode(text)[1])] = 9 end
+  for i, mark in ipairs{"<tool_call>", "[TOOL_CALLS]", "{"} do
+    for k, choice in ipairs{"required", {type = "function", ["function"] = {name = "tree"}}} do
+      format = mark
+      local whole = request(400, {tools = list, tool_choice = choice, seed = 10 * i + k, logit_bias = bias})
+      local answer = answer_of(model:scheduler{slots = 1}, whole)
+      local wrong = answer[3] ~= "tool_calls" or answer[1] ~= "" or not answer[2][1]
+      for _, one in ipairs(answer[2]) do
+        local arguments = json.decode(one[2])
+        wrong = wrong or k == 2 and (#answer[2] > 1 or one[1] ~= "tree") or one[1] == "tree" and type(arguments.next.n) ~= "boolean" or one[1] == "f" and math.type(arguments.x or 0) ~= "integer"
+      end
+      tap.ok(not wrong, ("a model's answer in the format %s consists of calls of the permitted functions, whose arguments satisfy the schemas"):format(mark), json.encode(answer))
+      tap.is(answer_of(model:scheduler{slots = 1}, tap.with(whole, {stream = true})), answer, "a stream has the same calls")
+    end
+  end
+  format = ""
+  local scheduler = new_scheduler{1}
+  ask(scheduler, request(1, {tool_choice = "none"}))
+  tap.is(scheduler.texts[1].o.bad_words, {{MARK}}, "tool_choice none bans the special token that begins calls")
+end)
+
 tap.group("prompts", function()
   ask({1}, request(1))
   local list = prompt[2].tools
@@ -158,7 +189,13 @@ tap.group("errors", function()
   local function messages(...) return {messages = {{role = "user", content = "x"}, ...}} end
   local function calls(call) return messages{role = "assistant", tool_calls = call} end
   for _, case in ipairs{{"tools must be a list", {tools = {{type = "x"}}}}, {"tools must be a list", {tools = 3}}, {"tools must be a list", {tools = {{type = "function"}}}},
-    {'tool_choice must be "auto" or "none", found "required"', {tool_choice = "required"}}, {"parallel_tool_calls is not supported; expected true", {parallel_tool_calls = false}},
+    {'tool_choice must be "auto", "none", "required" or {"type": "function", "function": {"name": string}}, found "any"', {tool_choice = "any"}},
+    {'tool_choice: unknown function "h"; expected a function of tools', {tool_choice = {type = "function", ["function"] = {name = "h"}}}},
+    {'tool_choice must be "auto" or "none" in a request without tools, found "required"', {tools = json.array{}, tool_choice = "required"}},
+    {'tools: the parameters of "f" must be a schema of the type "object"', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "array"}}}}}},
+    {'tools: the parameters of "f": schema.x: the keyword pattern is not supported', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "object", properties = {x = {pattern = "a"}}}}}}}},
+    {"response_format cannot be combined with a tool_choice that requires a call", {tool_choice = "required", response_format = {type = "json_object"}}},
+    {"parallel_tool_calls is not supported; expected true", {parallel_tool_calls = false}},
     {"messages[1].tool_calls must be a list that is not empty", calls(3)}, {"messages[1].tool_calls[0] must be", calls{{id = "a"}}},
     {"arguments must be the JSON text of an object", calls{{id = "a", type = "function", ["function"] = {name = "f", arguments = "[1]"}}}},
     {"messages[1].tool_call_id must be a string", messages{role = "tool", content = "x"}}, {"messages[1].content", messages{role = "assistant"}}} do

@@ -25,6 +25,11 @@ ok "a bad host" refused "numeric address" --host example.org --port 0
 ok "a bad placement" refused "--placement must be like cpu:0,1 or cpu:2x2, found 'x'" --port 0 --placement x
 ok "a bad recipe" refused "--recipe must be like" --port 0 --recipe "tensor ="
 ok "no slots" refused "--slots must be at least 1, found 0" --slots 0
+echo 3 >"$dir/small/generation_config.json"
+ok "a number as generation_config.json" refused "generation_config.json: expected JSON with an object or a list, found 3" --port 0
+echo '{"eos_token_id": ["x"]}' >"$dir/small/generation_config.json"
+ok "a string as the id of the end" refused 'generation_config.json: eos_token_id must be an integer or a list of integers, found "x"' --port 0
+rm "$dir/small/generation_config.json"
 ok "a folder that does not exist" eval '! "$rille" serve "$dir/none" --port 0'
 mkdir "$dir/eye"
 echo '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 4, "patch_size": 4}' >"$dir/eye/config.json"
