@@ -1,6 +1,7 @@
 /* dnnl.c - makes and runs oneDNN primitives (C API of versions 2 and 3). */
 #include "kernels/cpu/base/dnnl.h"
 
+#include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/transpose16.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/signals.h"
@@ -530,6 +531,7 @@ static int
 execute_primitive(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_exec_arg_t *arg,
                   const char *what)
 {
+    if (p->threads > 1) team_rest();
     signals_hold();
     dnnl_status_t status = dnnl_primitive_execute(primitive, p->stream, narg, arg);
     signals_pass_in_time();

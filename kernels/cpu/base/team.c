@@ -86,6 +86,7 @@ struct helper {
 static _Thread_local struct team {
     struct helper *helper;
     int wanted, n; /* number of helpers requested; number of helpers that could be started */
+    bool polls;    /* helpers may poll: the thread has run a loop since team_rest() */
     bool inside;   /* the thread runs a share of a loop, so loops within the share run on this thread alone */
 } team;
 
@@ -99,7 +100,8 @@ await_change(_Atomic uint32_t *state, uint32_t was, uint32_t asleep)
     uint32_t now = atomic_load(state);
     for (int64_t until = now == was ? now_ns() + SPIN_NS : 0; now == was && now_ns() < until;)
         for (int i = 0; i < SPIN_BATCH && (now = atomic_load(state)) == was; i++) relax();
-    if (now != was || !atomic_compare_exchange_strong(state, &now, asleep)) return now;
+    if (now == was) atomic_compare_exchange_strong(state, &now, asleep);
+    if (now != was && now != asleep) return now;
     while ((now = atomic_load(state)) == asleep) system_sleep(state, asleep, 0, false);
     return now;
 }
@@ -123,6 +125,16 @@ static void
 set_state(struct helper *h, uint32_t state)
 {
     if (atomic_exchange(&h->state, state) == ASLEEP) system_wake(&h->state);
+}
+
+void
+team_rest(void)
+{
+    for (int i = 0; i < team.n && team.polls; i++) {
+        uint32_t state = IDLE;
+        atomic_compare_exchange_strong(&team.helper[i].state, &state, ASLEEP);
+    }
+    team.polls = false;
 }
 
 static void
@@ -196,7 +208,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
         team.helper[i].share = share_of(&all, i + 1, nteam);
         set_state(&team.helper[i], ASSIGNED);
     }
-    team.inside = true;
+    team.inside = team.polls = true;
     run_own_shares(&all, nteam, nhelper);
     team.inside = inside;
     for (int64_t i = 0; i < nhelper; i++) await_change(&team.helper[i].state, RUNNING, AWAITED);

@@ -7,6 +7,8 @@
 
 #include "runtime/base/base.h"
 
+/* Makes idle helpers of the calling thread sleep at once, because other threads are about to compute. */
+void team_rest(void);
 /* Ends the helpers of the calling thread; the next loop starts new ones. Must be called before fork(), because the
  * child has no helpers. Helpers also end with the thread that owns them. */
 void team_release(void);
