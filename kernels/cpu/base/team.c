@@ -107,7 +107,7 @@ await_change(_Atomic uint32_t *state, uint32_t was, uint32_t asleep)
 }
 
 static void *
-run_helper(void *arg)
+help_owner(void *arg)
 {
     struct helper *h = arg;
     team.inside = true;
@@ -174,7 +174,7 @@ start_helpers(int n)
     for (; team.n < n; team.n++) {
         struct helper *h = &team.helper[team.n];
         atomic_init(&h->state, IDLE);
-        if (pthread_create(&h->thread, NULL, run_helper, h)) break;
+        if (pthread_create(&h->thread, NULL, help_owner, h)) break;
     }
 }
 
