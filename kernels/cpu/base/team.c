@@ -122,7 +122,7 @@ help_owner(void *arg)
 
 /* Sets the state of a helper that runs no share. */
 static void
-set_state(struct helper *h, uint32_t state)
+set_helper(struct helper *h, uint32_t state)
 {
     if (atomic_exchange(&h->state, state) == ASLEEP) system_wake(&h->state);
 }
@@ -141,7 +141,7 @@ static void
 end_helpers(void *arg)
 {
     struct team *t = arg;
-    for (int i = 0; i < t->n; i++) set_state(&t->helper[i], ENDING);
+    for (int i = 0; i < t->n; i++) set_helper(&t->helper[i], ENDING);
     for (int i = 0; i < t->n; i++) pthread_join(t->helper[i].thread, NULL);
     free(t->helper);
     *t = (struct team){.inside = t->inside};
@@ -206,7 +206,7 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
     int64_t nhelper = inside ? 0 : MIN(nteam - 1, (int64_t)team.n);
     for (int64_t i = 0; i < nhelper; i++) {
         team.helper[i].share = share_of(&all, i + 1, nteam);
-        set_state(&team.helper[i], ASSIGNED);
+        set_helper(&team.helper[i], ASSIGNED);
     }
     team.inside = team.polls = true;
     run_own_shares(&all, nteam, nhelper);
