@@ -13,6 +13,7 @@
 #pragma GCC optimize("O3")
 #include "bench/clock.h"
 #include "bench/raw.h"
+#include "kernels/cpu/base/team.h"
 #include "rille.h"
 #include "runtime/base/base.h"
 #include "runtime/base/simd.h"
@@ -89,36 +90,36 @@ share(size_t bytes, int i, int n)
     return bytes / 64 * (size_t)i / (size_t)n * 64;
 }
 
+static void
+copy_shares(void *arg, int64_t first, int64_t end)
+{
+    const struct copy *c = arg;
+    size_t lo = share(c->bytes, (int)first, threads), hi = share(c->bytes, (int)end, threads);
+    memcpy(c->to + lo, c->from + lo, hi - lo);
+}
+
 /* Copies the buffer; each thread copies its share. */
 static void
 copy_run(void *arg)
 {
-    const struct copy *c = arg;
-#pragma omp parallel for num_threads(threads)
-    for (int i = 0; i < threads; i++) {
-        size_t lo = share(c->bytes, i, threads), hi = share(c->bytes, i + 1, threads);
-        memcpy(c->to + lo, c->from + lo, hi - lo);
-    }
+    team_run(threads, threads, 1, copy_shares, arg);
 }
 
 /* Copies with stores that bypass the cache: the fastest way to write memory. */
 __attribute__((target("avx512f"))) static void
-stream_part(const struct copy *c, size_t lo, size_t hi)
+stream_shares(void *arg, int64_t first, int64_t end)
 {
-    for (size_t at = lo; at < hi; at += 64) _mm512_stream_si512((void *)(c->to + at), _mm512_load_si512(c->from + at));
+    const struct copy *c = arg;
+    size_t hi = share(c->bytes, (int)end, threads);
+    for (size_t at = share(c->bytes, (int)first, threads); at < hi; at += 64)
+        _mm512_stream_si512((void *)(c->to + at), _mm512_load_si512(c->from + at));
     _mm_sfence();
 }
 
 static void
 stream_run(void *arg)
 {
-    const struct copy *c = arg;
-    if (!__builtin_cpu_supports("avx512f")) {
-        copy_run(arg);
-        return;
-    }
-#pragma omp parallel for num_threads(threads)
-    for (int i = 0; i < threads; i++) stream_part(c, share(c->bytes, i, threads), share(c->bytes, i + 1, threads));
+    team_run(threads, threads, 1, __builtin_cpu_supports("avx512f") ? stream_shares : copy_shares, arg);
 }
 
 /* Reads and writes every byte of a buffer in place. */
@@ -129,14 +130,17 @@ touch_part(float *x, size_t n)
 }
 
 static void
-touch_run(void *arg)
+touch_shares(void *arg, int64_t first, int64_t end)
 {
     const struct copy *c = arg;
-#pragma omp parallel for num_threads(threads)
-    for (int i = 0; i < threads; i++) {
-        size_t lo = share(c->bytes, i, threads), hi = share(c->bytes, i + 1, threads);
-        touch_part((float *)(c->to + lo), (hi - lo) / sizeof(float));
-    }
+    size_t lo = share(c->bytes, (int)first, threads), hi = share(c->bytes, (int)end, threads);
+    touch_part((float *)(c->to + lo), (hi - lo) / sizeof(float));
+}
+
+static void
+touch_run(void *arg)
+{
+    team_run(threads, threads, 1, touch_shares, arg);
 }
 
 /* ---- oneDNN ---- */

@@ -9,7 +9,8 @@ add_library(rille_shared SHARED $<TARGET_OBJECTS:librille>)
 set_target_properties(rille_shared PROPERTIES OUTPUT_NAME rille EXPORT_NAME rille LINKER_LANGUAGE C
   VERSION ${PROJECT_VERSION} SOVERSION ${RILLE_ABI} LINK_DEPENDS ${CMAKE_BINARY_DIR}/librille.map)
 target_link_libraries(rille_shared PRIVATE $<TARGET_PROPERTY:librille,LINK_LIBRARIES>)
-target_link_options(rille_shared PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/librille.map)
+# The library stays loaded after dlclose(), because threads of the caller may own helper threads that run its code.
+target_link_options(rille_shared PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/librille.map -Wl,-z,nodelete)
 if(NOT RILLE_SANITIZE)
   target_link_options(rille_shared PRIVATE -Wl,-z,defs)
 endif()

@@ -646,7 +646,7 @@ begin_program(int argc, char **argv, struct front *front)
     return run_program(&p);
 }
 
-/* Makes idle OpenMP threads of kernels sleep, unless the environment sets how they wait. Spinning threads would take
+/* Makes idle OpenMP threads of oneDNN sleep, unless the environment sets how they wait. Spinning threads would take
  * cores from other programs and from Rille's other threads. The OpenMP library reads the setting before main(), so
  * the program executes itself once with the setting. */
 static void

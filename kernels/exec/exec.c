@@ -5,6 +5,7 @@
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
+#include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "kernels/cpu/rows/rows.h"
@@ -50,6 +51,7 @@ void
 kernel_end_threads(void)
 {
     team_release();
+    prim_end_threads();
 }
 
 /* ---- choosing a method ---- */

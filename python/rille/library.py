@@ -22,13 +22,25 @@ def declarations(header):
     return re.sub(r"^#.*$", "", header, flags=re.M)
 
 
+def dlopen(path):
+    """Loads the library so that idle threads of oneDNN sleep. OpenMP reads the environment when it is loaded."""
+    quiet = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if quiet:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        return ffi.dlopen(path)
+    finally:
+        if quiet:
+            del os.environ["OMP_WAIT_POLICY"]
+
+
 def load(path):
     """Loads the library, and checks that it has the version of the header."""
     header = pathlib.Path(__file__).with_name("rille.h").read_text()
     expected = re.search(r'#define RILLE_VERSION "(.*)"', header)[1]
     ffi.cdef(declarations(header))
     try:
-        library = ffi.dlopen(path)
+        library = dlopen(path)
     except OSError as e:
         raise ImportError(f"{e}; set RILLE_LIBRARY to the path of librille.so") from None
     found = text(library.rille_version())

@@ -1,9 +1,13 @@
-/* team.c - tests parallel loops: every entry is visited exactly once, and all threads end early after a stop. */
+/* team.c - tests parallel loops: every entry is visited exactly once, results do not depend on the threads that run
+ * them, and all threads end early after a stop. Idle helper threads sleep, and end with the thread that owns them. */
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
 #include "t/lib/tap.h"
 
+#include <dirent.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum { MOST = 200000, THREADS = 5 };
 
@@ -97,6 +101,96 @@ test_stopped(int threads, bool shares, int most)
        shares ? " with shares" : "", most);
 }
 
+/* ---- results, and the threads that compute them ---- */
+
+enum { SUMMED = 3000, LOOPS = 300, OWNERS = 3 };
+
+static void
+add_terms(void *arg, int64_t share, int64_t lo, int64_t hi)
+{
+    float *sum = arg;
+    for (int64_t i = lo; i < hi; i++) sum[share] += 1.0f / (float)(i + 1);
+}
+
+/* Returns true if n terms added by `threads` threads have the sums that one thread computes. */
+static bool
+sums_as_alone(int threads, int64_t n)
+{
+    float sum[THREADS] = {0};
+    bool same = true;
+    team_shares(threads, n, 1, add_terms, sum);
+    for (int64_t i = 0; i < threads; i++) {
+        float alone[THREADS] = {0};
+        add_terms(alone, i, n * i / threads, n * (i + 1) / threads);
+        same &= sum[i] == alone[i];
+    }
+    return same;
+}
+
+/* Runs loops of changing sizes, with and without rests. Sets *arg to the number of right ones. */
+static void *
+run_loops(void *arg)
+{
+    int right = 0;
+    for (int i = 0; i < LOOPS; i++) {
+        right += sums_as_alone(1 + i % THREADS, SUMMED - i);
+        if (i % 7 == 0) team_rest();
+        if (i % 50 == 0) usleep(200); /* helpers fall asleep */
+    }
+    *(int *)arg = right;
+    return NULL;
+}
+
+static void
+sum_inside(void *arg, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) atomic_fetch_add((atomic_int *)arg, sums_as_alone(THREADS, SUMMED + i));
+}
+
+static int
+count_threads(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+static void
+test_owners(void)
+{
+    pthread_t owner[OWNERS];
+    int right[OWNERS] = {0}, before = count_threads();
+    for (int i = 0; i < OWNERS; i++) assert(!pthread_create(&owner[i], NULL, run_loops, &right[i]));
+    for (int i = 0; i < OWNERS; i++) pthread_join(owner[i], NULL);
+    for (int i = 0; i < OWNERS; i++)
+        ok(right[i] == LOOPS, "thread %d of %d that run loops at a time gets the sums of one thread", i, OWNERS);
+    ok(count_threads() == before, "helper threads end with the threads that own them");
+}
+
+static void
+test_inside(void)
+{
+    atomic_int right = 0;
+    int before = count_threads();
+    team_run(THREADS, THREADS, 1, sum_inside, &right);
+    ok(right == THREADS, "loops within shares of a loop get the sums of one thread");
+    ok(count_threads() == before, "loops within shares of a loop start no threads");
+}
+
+static void
+test_idle(void)
+{
+    bool right = sums_as_alone(THREADS, SUMMED);
+    usleep(20000);
+    clock_t before = clock(); /* processor time of all threads */
+    usleep(50000);
+    ok(right && clock() - before < CLOCKS_PER_SEC / 200, "idle helper threads sleep");
+    team_release();
+    ok(sums_as_alone(THREADS, SUMMED), "after team_release() a loop starts new helper threads");
+}
+
 int
 main(void)
 {
@@ -122,5 +216,8 @@ main(void)
     ok(stop_check() != 0, "stop_check returns an error while the answer is to stop");
     stop_ask(NULL, NULL);
     ok(!stop_check() && !stop_now(), "without a stop function nothing is stopped");
+    test_owners();
+    test_inside();
+    test_idle();
     return done();
 }

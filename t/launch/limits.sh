@@ -18,7 +18,7 @@ ok "--doctor shows the memory limit" grep -qE '^[0-9.]+ GiB \(' <<<"$(fact 'memo
 
 waiting='for line in io.lines("/proc/self/environ") do print((line:gsub("%z", "\n"))) end'
 spin() { env -u GOMP_SPINCOUNT "$@" "$rille" -d cpu:1 -e "$waiting" 2>"$dir/err" | grep -E '^(GOMP_SPINCOUNT|OMP_WAIT_POLICY)=' | paste -sd' '; }
-ok "waiting threads of kernels sleep" [ "$(spin)" = OMP_WAIT_POLICY=passive ]
+ok "waiting threads of oneDNN sleep" [ "$(spin)" = OMP_WAIT_POLICY=passive ]
 ok "the user's spin count is kept" [ "$(spin GOMP_SPINCOUNT=7)" = GOMP_SPINCOUNT=7 ]
 ok "the user's wait policy is kept" [ "$(spin OMP_WAIT_POLICY=passive)" = OMP_WAIT_POLICY=passive ]
 

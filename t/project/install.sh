@@ -32,6 +32,7 @@ versions() { # versions: prints the version of the header, the program, pkg-conf
 }
 ok "header, program, pkg-config and CMake have one version" test "$(versions | wc -l)" = 4 -a "$(versions | sort -u | wc -l)" = 1
 ok "the library's own name has one too" grep -q 'SONAME.*\[librille.so.0\]' <(readelf -d "$build/librille.so")
+ok "the library stays loaded, because threads run its code" grep -q NODELETE <(readelf -d "$build/librille.so")
 
 # ---- an installed prefix, moved to another folder
 

@@ -51,6 +51,15 @@ def ends():
     tap.equal("after close, a new session can be opened, and steps are recorded again", run("-c", code), (0, ""))
 
 
+def waiting():
+    code = "import os, rille; print(sorted(os.environ.keys() & {'OMP_WAIT_POLICY', 'GOMP_SPINCOUNT'}))"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    for name, given, spins in ("sleep", {}, 0), ("poll as the user sets", {"GOMP_SPINCOUNT": "7"}, 7):
+        said = run("-c", code, env={**clean, **given, "OMP_DISPLAY_ENV": "verbose"})[1]
+        tap.ok(f"idle threads of oneDNN {name}", f"GOMP_SPINCOUNT = '{spins}'" in said, said)
+        tap.equal(f"they {name}; the environment stays the same", said.splitlines()[-1], str(list(given)))
+
+
 FORK = """
 import os, rille
 t = rille.ones((2,))
@@ -162,6 +171,6 @@ def moved(folder):
 
 
 HOME = pathlib.Path.cwd()
-cases = [ends, fork, libraries, example, notebook, page, wheel]  # a process needs 0.3 s to import the package
+cases = [ends, fork, waiting, libraries, example, notebook, page, wheel]  # a process needs 0.3 s to import the package
 tap.group(*[case for i, case in enumerate(cases) if tap.share(i)])
 sys.exit(tap.finish())

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,25 @@ static dnnl_engine_t engine;
 static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
+
+/* ---- OpenMP's threads, which oneDNN uses ---- */
+
+/* Makes oneDNN calls of this thread use n threads from now on (0 counts as 1). Costs nothing if n is unchanged. */
+static void
+set_threads(int n)
+{
+    /* Plans at most OMP_THREAD_LIMIT threads, because oneDNN's products are wrong if a team has fewer threads than
+     * planned. */
+    if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
+    if (n < 1) n = 1;
+    if (omp_get_max_threads() != n) omp_set_num_threads(n);
+}
+
+void
+prim_end_threads(void)
+{
+    omp_pause_resource_all(omp_pause_soft);
+}
 
 /* ---- descriptions: all code that differs between oneDNN 2 and 3 ---- */
 
@@ -347,7 +367,7 @@ prim_describe(const struct prim_op *op, const struct prim_op *forward, int threa
     if (forward) TRY(prim_describe(forward, NULL, threads, &hint));
     int status = attr_new(op->add, &attr);
     if (!status) {
-        team_set(threads);
+        set_threads(threads);
         dnnl_status_t made = dnnl_unimplemented;
         if (op->prefer) made = describe_first(op, op->prefer, attr, hint, out);
         if (made) made = describe_first(op, "", attr, hint, out);
@@ -511,6 +531,7 @@ static int
 execute_primitive(const struct prim *p, dnnl_primitive_t primitive, int narg, const dnnl_exec_arg_t *arg,
                   const char *what)
 {
+    if (p->threads > 1) team_rest();
     signals_hold();
     dnnl_status_t status = dnnl_primitive_execute(primitive, p->stream, narg, arg);
     signals_pass_in_time();
@@ -570,7 +591,7 @@ prim_run(const struct kcall *k, const void *state)
 {
     const struct prim *p = state;
     void *at[2][PRIM_ARG + 1];
-    team_set(p->threads);
+    set_threads(p->threads);
     for (int64_t r = 0; r < p->nrun; r++) {
         void **now = at[r % 2];
         if (r) TRY(stop_check());
@@ -586,7 +607,7 @@ int
 prim_at(const struct prim *p, void *const *given, void *scratch, const char *what)
 {
     void *at[PRIM_ARG + 1];
-    team_set(p->threads);
+    set_threads(p->threads);
     for (int i = 0; i < p->narg; i++) at[i] = p->from[i] == PRIM_SCRATCH ? scratch : given[i];
     return run_at(p, at, NULL, scratch, what);
 }

@@ -95,6 +95,9 @@ void prim_drop(void *state);
 /* Runs a primitive that is a part of a variant. at[i] is the address of argument i; the call's operands and results
  * are not used. */
 int prim_at(const struct prim *p, void *const *at, void *scratch, const char *what);
+/* Ends the threads that primitives use on the calling thread; the next primitive starts new ones. Must be called
+ * before fork(), because a child process would wait for ever for threads that only its parent has. */
+void prim_end_threads(void);
 
 /* ---- variants on oneDNN, and variants with our own products (cpu/gemm, cpu/conv) ---- */
 

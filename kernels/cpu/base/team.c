@@ -1,33 +1,22 @@
 /* team.c - runs loops that are divided among the threads of a kernel.
  *
- * ThreadSanitizer does not understand the synchronisation of OpenMP's threads. Under ThreadSanitizer a loop creates
- * its threads with pthread_create() instead, so that accesses to shared data are checked. */
+ * Helper threads start at the first loop that needs them, and stay. The owner assigns share i of a loop to helper
+ * i - 1, runs share 0, takes back the shares that no helper has started, and runs these, too. So a loop never waits
+ * for a helper that gets no core. A thread that waits polls for SPIN_NS, and then sleeps. */
 #include "kernels/cpu/base/team.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/denormal.h"
 #include "runtime/base/signals.h"
 #include "runtime/base/stop.h"
+#include "runtime/base/waker.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
-void
-team_set(int n)
-{
-    /* Plans at most OMP_THREAD_LIMIT threads, because oneDNN's products are wrong if a team has fewer threads than
-     * planned. */
-    if (n > omp_get_thread_limit()) n = omp_get_thread_limit();
-    if (n < 1) n = 1;
-    if (omp_get_max_threads() != n) omp_set_num_threads(n);
-}
-
-void
-team_release(void)
-{
-    omp_pause_resource_all(omp_pause_soft);
-}
+/* ---- shares of a loop ---- */
 
 /* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread; 64 grains
  * take some milliseconds. If grain is 1, a single iteration may be long, so the loop checks after each one. */
@@ -73,6 +62,136 @@ run_share(void *arg)
     return NULL;
 }
 
+/* ---- helper threads ---- */
+
+enum { SPIN_NS = 30000, SPIN_BATCH = 16 };
+
+/* States of a helper. The owner of the team sets ASSIGNED, AWAITED and ENDING, and IDLE if it takes a share back. */
+enum {
+    IDLE,     /* the helper polls */
+    ASLEEP,   /* the helper sleeps */
+    ASSIGNED, /* the helper has a share that no thread has started */
+    RUNNING,  /* the helper runs the share */
+    AWAITED,  /* the helper runs the share, and the owner sleeps until the helper is done */
+    ENDING,   /* the helper ends */
+};
+
+struct helper {
+    alignas(64) _Atomic uint32_t state;
+    struct share share; /* written by the owner in state IDLE or ASLEEP, read by the helper in state RUNNING */
+    pthread_t thread;
+};
+
+/* The helpers of the thread. */
+static _Thread_local struct team {
+    struct helper *helper;
+    int wanted, n; /* number of helpers requested; number of helpers that could be started */
+    bool polls;    /* helpers may poll: the thread has run a loop since team_rest() */
+    bool inside;   /* the thread runs a share of a loop, so loops within the share run on this thread alone */
+} team;
+
+static pthread_key_t key; /* its destructor ends a thread's helpers when the thread ends */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+/* Waits until the state is no longer `was`; sets it to `asleep` before sleeping. Returns the new state. */
+static uint32_t
+await_change(_Atomic uint32_t *state, uint32_t was, uint32_t asleep)
+{
+    uint32_t now = atomic_load(state);
+    for (int64_t until = now == was ? now_ns() + SPIN_NS : 0; now == was && now_ns() < until;)
+        for (int i = 0; i < SPIN_BATCH && (now = atomic_load(state)) == was; i++) relax();
+    if (now == was) atomic_compare_exchange_strong(state, &now, asleep);
+    if (now != was && now != asleep) return now;
+    while ((now = atomic_load(state)) == asleep) system_sleep(state, asleep, 0, false);
+    return now;
+}
+
+static void *
+help_owner(void *arg)
+{
+    struct helper *h = arg;
+    team.inside = true;
+    for (;;) {
+        uint32_t now = await_change(&h->state, IDLE, ASLEEP);
+        if (now == ENDING) return NULL;
+        if (now != ASSIGNED || !atomic_compare_exchange_strong(&h->state, &now, RUNNING)) continue;
+        run_share(&h->share);
+        if (atomic_exchange(&h->state, IDLE) == AWAITED) system_wake(&h->state);
+    }
+}
+
+/* Sets the state of a helper that runs no share. */
+static void
+set_helper(struct helper *h, uint32_t state)
+{
+    if (atomic_exchange(&h->state, state) == ASLEEP) system_wake(&h->state);
+}
+
+void
+team_rest(void)
+{
+    for (int i = 0; i < team.n && team.polls; i++) {
+        uint32_t state = IDLE;
+        atomic_compare_exchange_strong(&team.helper[i].state, &state, ASLEEP);
+    }
+    team.polls = false;
+}
+
+static void
+end_helpers(void *arg)
+{
+    struct team *t = arg;
+    for (int i = 0; i < t->n; i++) set_helper(&t->helper[i], ENDING);
+    for (int i = 0; i < t->n; i++) pthread_join(t->helper[i].thread, NULL);
+    free(t->helper);
+    *t = (struct team){.inside = t->inside};
+}
+
+void
+team_release(void)
+{
+    end_helpers(&team);
+}
+
+static void
+make_key(void)
+{
+    int status = pthread_key_create(&key, end_helpers);
+    assert(!status);
+}
+
+/* Starts n helpers for this thread, or as many as the system allows. */
+static void
+start_helpers(int n)
+{
+    team_release();
+    team.wanted = n;
+    team.helper = aligned_alloc(alignof(struct helper), (size_t)n * sizeof *team.helper);
+    if (!team.helper) return;
+    pthread_once(&key_once, make_key);
+    if (pthread_setspecific(key, &team)) return;
+    signals_hold(); /* helpers receive no signals */
+    for (; team.n < n; team.n++) {
+        struct helper *h = &team.helper[team.n];
+        atomic_init(&h->state, IDLE);
+        if (pthread_create(&h->thread, NULL, help_owner, h)) break;
+    }
+}
+
+/* Runs share 0, and then the shares that no helper has started. */
+static void
+run_own_shares(const struct share *all, int64_t nteam, int64_t nhelper)
+{
+    struct share share = share_of(all, 0, nteam);
+    run_share(&share);
+    for (int64_t i = nteam - 1; i > 0; i--) {
+        uint32_t state = ASSIGNED;
+        if (i <= nhelper && !atomic_compare_exchange_strong(&team.helper[i - 1].state, &state, IDLE)) continue;
+        share = share_of(all, i, nteam);
+        run_share(&share);
+    }
+}
+
 void
 team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t lo, int64_t hi), void *arg)
 {
@@ -82,27 +201,18 @@ team_run(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64_t 
         run_pieces(&all);
         return;
     }
-#ifdef __SANITIZE_THREAD__
-    enum { MOST = 64 };
-    struct share share[MOST];
-    pthread_t thread[MOST];
-    nteam = MIN(nteam, MOST);
-    for (int64_t i = 0; i < nteam; i++) {
-        share[i] = share_of(&all, i, nteam);
-        int status = i > 0 ? pthread_create(&thread[i], NULL, run_share, &share[i]) : 0;
-        assert(!status);
+    bool inside = team.inside;
+    if (!inside && team.wanted < threads - 1) start_helpers(threads - 1);
+    int64_t nhelper = inside ? 0 : MIN(nteam - 1, (int64_t)team.n);
+    for (int64_t i = 0; i < nhelper; i++) {
+        team.helper[i].share = share_of(&all, i + 1, nteam);
+        set_helper(&team.helper[i], ASSIGNED);
     }
-    run_share(&share[0]);
-    for (int64_t i = 1; i < nteam; i++) pthread_join(thread[i], NULL);
-#else
-    signals_hold(); /* new threads of the team receive no signals */
-#pragma omp parallel for num_threads((int)nteam) schedule(static, 1)
-    for (int64_t i = 0; i < nteam; i++) {
-        struct share share = share_of(&all, i, nteam);
-        run_share(&share);
-    }
+    team.inside = team.polls = true;
+    run_own_shares(&all, nteam, nhelper);
+    team.inside = inside;
+    for (int64_t i = 0; i < nhelper; i++) await_change(&team.helper[i].state, RUNNING, AWAITED);
     signals_pass_in_time();
-#endif
 }
 
 struct shares {

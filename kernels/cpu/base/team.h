@@ -1,16 +1,16 @@
-/* team.h - parallel loops, and the number of threads of a kernel.
+/* team.h - parallel loops.
  *
- * Threads are OpenMP's, as in oneDNN: each thread that calls kernels owns one team for Rille's and oneDNN's loops. With
- * one thread everything runs on the calling thread. */
+ * Each thread that calls kernels owns a team of helper threads, which runs its loops. Idle helpers sleep. oneDNN has
+ * threads of its own (dnnl.c). With one thread everything runs on the calling thread. */
 #ifndef RILLE_KERNELS_CPU_TEAM_H
 #define RILLE_KERNELS_CPU_TEAM_H
 
 #include "runtime/base/base.h"
 
-/* Makes oneDNN calls of this thread use n threads from now on (0 counts as 1). Costs nothing if n is unchanged. */
-void team_set(int n);
-/* Ends the threads that run the calling thread's loops; the next loop starts new ones. Must be called before fork(),
- * because a child process would wait for ever for threads that only its parent has. */
+/* Makes idle helpers of the calling thread sleep at once, because other threads are about to compute. */
+void team_rest(void);
+/* Ends the helpers of the calling thread; the next loop starts new ones. Must be called before fork(), because the
+ * child has no helpers. Helpers also end with the thread that owns them. */
 void team_release(void);
 
 /* Calls part(arg, lo, hi) for ranges that together cover 0 <= i < n, on up to `threads` threads. grain: minimum
