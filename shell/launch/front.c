@@ -35,13 +35,15 @@ static const char help[] =
     "       rille keys --world N FOLDER         one key for each of them\n"
     "       rille attach [NAME]                 a prompt on a program that runs on this host\n"
     "       rille status [NAME]                 what the workers of a job do, also during a run\n\n"
-    "  -n N               number of workers to start\n"
+    "  -n N               number of workers to start. MIN:MAX: the job continues with MIN workers if\n"
+    "                     others cannot be replaced, and admits more, up to MAX, later\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
     "  -d, --devices LIST devices of each worker, as in rille --help\n"
     "      --collectives HOW  'nccl': between GPUs of all workers by NCCL; or 'own'\n"
     "      --bind ADDRESS address at which workers join; needs a key to be reached from other hosts\n"
-    "      --world N      number of workers of the job\n"
+    "      --world N      number of workers of the job; MIN:MAX as for -n\n"
+    "      --restarts N:SECONDS  a job with more than N losses of workers in this time ends\n"
     "      --join ADDRESS address of the coordinator\n"
     "      --rank R       rank of this worker (default: any free rank)\n"
     "      --host NAME    host name that this worker reports, for tests\n"
@@ -63,7 +65,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *hang, *link, *orphan, *store;
+    const char *collectives, *silence, *hang, *link, *orphan, *store, *restarts;
     bool help, from_stdin;
     const char *rest;  /* first argument after the options; NULL: none */
     const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
@@ -91,6 +93,7 @@ static const struct cluster_option {
     {"--hang", offsetof(struct words, hang), false},
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
+    {"--restarts", offsetof(struct words, restarts), false},
     {"--store", offsetof(struct words, store), true},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
@@ -204,6 +207,38 @@ parse_integer(const char *text, int least, int most, int *out)
     if (!*text || *end || n < least || n > most) return -1;
     *out = (int)n;
     return 0;
+}
+
+/* Reads a number of workers, "4", or the smallest and the largest number of an elastic job, "2:4". */
+static int
+read_workers(const char *option, const char *text, int most, struct rille_workers *w)
+{
+    char low[16], what[FRONT_TEXT];
+    const char *colon = strchr(text, ':');
+    snprintf(low, sizeof low, "%.*s", colon ? (int)(colon - text) : 0, text);
+    bool good = !parse_integer(colon ? colon + 1 : text, 1, most, &w->workers);
+    if (colon) good = good && !parse_integer(low, 1, w->workers, &w->least);
+    if (good) return 0;
+    snprintf(what, sizeof what, "%s must be a number of workers from 1 to %d, or MIN:MAX, found '%.100s'", option, most,
+             text);
+    return front_usage("%s", what);
+}
+
+/* Reads --restarts N:SECONDS. */
+static int
+read_restarts(const struct words *w, struct rille_workers *o)
+{
+    enum { MOST = 63 };
+    char count[16], *end;
+    const char *colon = w->restarts ? strchr(w->restarts, ':') : NULL;
+    if (!w->restarts) return 0;
+    snprintf(count, sizeof count, "%.*s", colon ? (int)(colon - w->restarts) : 0, w->restarts);
+    o->restart_seconds = colon ? strtod(colon + 1, &end) : 0;
+    if (colon && !parse_integer(count, 0, MOST, &o->restarts) && colon[1] && !*end && o->restart_seconds > 0 &&
+        o->restart_seconds <= 1e9)
+        return 0;
+    return front_usage("--restarts must be N:SECONDS, a number of losses from 0 to 63 and a time, found '%s'",
+                       w->restarts);
 }
 
 /* Reads --keep SECONDS; 0: workers end with their controller. */
@@ -407,7 +442,7 @@ launch_workers(const struct words *w, struct front *f)
 {
     int code = only(w, "launch",
                     "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --store --silence "
-                    "--hang --link --orphan");
+                    "--hang --link --orphan --restarts");
     if (code) return code;
     if ((code = check_bind(w))) return code;
     if (munge_is_named(w->key_file))
@@ -416,8 +451,8 @@ launch_workers(const struct words *w, struct front *f)
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over)
         return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
-    if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
-        return front_usage("launch: -n must be a number of workers from 1 to 256, found '%s'", w->n);
+    if (w->n && (code = read_workers("launch: -n", w->n, WORKERS_MOST, &f->cluster))) return code;
+    if ((code = read_restarts(w, &f->cluster))) return code;
     f->cluster.start = start_local_worker;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -435,15 +470,15 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code =
-        only(w, "coordinator", "-d --collectives --bind --world --key-file --root --store --silence --hang --link");
+    int code = only(w, "coordinator",
+                    "-d --collectives --bind --world --key-file --root --store --silence --hang --link --restarts");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
     if ((code = check_bind(w))) return code;
     if (!w->world) return front_usage("coordinator: --world N is missing: the number of workers%s", "");
-    if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
-        return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
+    if ((code = read_workers("coordinator: --world", w->world, WORLD_MOST, &f->cluster))) return code;
+    if ((code = read_restarts(w, &f->cluster))) return code;
     if ((code = read_times(w, f))) return code;
     if ((code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.bind = w->bind;
@@ -670,8 +705,9 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
     code = only(&w, r.launcher,
-                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan");
+                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan --restarts");
     if (code) return code;
+    if ((code = read_restarts(&w, &f->cluster))) return code;
     f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.store && (code = store_address(&r, w.key_file, address))) return code;

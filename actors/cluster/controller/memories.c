@@ -101,7 +101,6 @@ settle_rank(struct cluster *c, int rank)
 static void
 settle_plan_ranges(struct cluster *c)
 {
-    c->table.plan_range = must_alloc(sizeof *c->table.plan_range * (size_t)(c->table.nrange + 1));
     for (int i = 0; i < c->table.nrange; i++) {
         const struct range *r = &c->table.range[i];
         c->table.plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
@@ -145,7 +144,6 @@ settle_memory(struct cluster *c, int number)
                                  .range = c->table.plan_range},
                          .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->table.bytes[number] = memory_bytes(c, number);
-    if (own) c->hosts.home = number;
     m->nheap = 1 + position_heaps(&m->map, number);
     m->heap = must_alloc(sizeof *m->heap * (size_t)m->nheap);
     for (int i = 0; i < m->nheap; i++) {
@@ -167,20 +165,44 @@ renew_memory(const struct memory *m)
     return 0;
 }
 
-/* Fills the cluster's tables of devices, slots and memories, when all ranks are present for the first time. */
-static int
-settle_memories(struct cluster *c)
+/* Makes the cluster's tables, which have room for all ranks: plans refer to their entries. */
+static void
+make_tables(struct cluster *c)
 {
-    c->hosts.nmemory = coordinator_memories(c->c);
-    c->hosts.memory = must_alloc(sizeof *c->hosts.memory * (size_t)c->hosts.nmemory);
-    c->table.bytes = must_alloc(sizeof *c->table.bytes * (size_t)c->hosts.nmemory);
-    c->table.range = must_alloc(sizeof *c->table.range * (size_t)(c->options.world * NDEVICE_KIND));
+    size_t world = (size_t)c->options.world;
+    c->hosts.memory = must_alloc(sizeof *c->hosts.memory * world);
+    c->table.bytes = must_alloc(sizeof *c->table.bytes * world);
+    c->table.range = must_alloc(sizeof *c->table.range * world * NDEVICE_KIND);
+    c->table.plan_range = must_alloc(sizeof *c->table.plan_range * world * NDEVICE_KIND);
     c->table.slot = must_alloc(sizeof *c->table.slot * CLUSTER_SLOTS);
+    c->table.settled = must_alloc(sizeof *c->table.settled * world);
     c->table.abilities = UINT32_MAX;
-    for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
+}
+
+/* Adds the devices, slots and memories of ranks that are present for the first time to the cluster's tables. */
+static int
+settle_newcomers(struct cluster *c)
+{
+    int nrange = c->table.nrange;
+    bool first = !c->table.range;
+    if (first) make_tables(c);
+    for (int r = 0; r < c->options.world; r++) {
+        if (c->table.settled[r] || coordinator_member(c->c, r)->state == MEMBER_RETIRED) continue;
+        c->table.settled[r] = true;
+        TRY(settle_rank(c, r));
+    }
+    if (c->table.nrange == nrange) return 0;
     if (c->table.devices.n[DEV_CUDA]) TRY(cuda_join(c->table.abilities, 0, 0));
     settle_plan_ranges(c);
-    for (int m = 0; m < c->hosts.nmemory; m++) TRY(settle_memory(c, m));
+    for (int m = 0; m < c->hosts.nmemory; m++) {
+        c->hosts.memory[m].map.nrange = c->table.nrange;
+        c->hosts.memory[m].map.nslot = (int32_t)slots_of(c, m);
+    }
+    while (c->hosts.nmemory < coordinator_memories(c->c)) {
+        int m = c->hosts.nmemory++;
+        if (first && coordinator_memory(c->c, m)->own) c->hosts.home = m;
+        TRY(settle_memory(c, m));
+    }
     return 0;
 }
 
@@ -203,7 +225,7 @@ int
 control_begin(struct cluster *c)
 {
     c->epoch.full = false;
-    if (!c->table.range) TRY(settle_memories(c));
+    TRY(settle_newcomers(c));
     TRY(new_bus(c, c->hosts.bus_text));
     struct form f = {.threads = (uint32_t)c->options.threads,
                      .abilities = c->table.abilities,
@@ -248,6 +270,7 @@ control_free(struct cluster *c)
     free(c->table.range);
     free(c->table.plan_range);
     free(c->table.slot);
+    free(c->table.settled);
 }
 
 /* ---- queries ---- */

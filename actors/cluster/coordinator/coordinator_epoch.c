@@ -276,6 +276,8 @@ void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
     assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
+    /* workers that have a program, and newcomers, would compile different plans for other ranges of devices */
+    if (c->form.nrange != f->nrange) coordinate_drop_programs(c);
     c->form = *f;
     settle_isa(c);
     c->phase = CLUSTER_MAKE;
@@ -359,24 +361,24 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
 
 /* ---- the next epoch ---- */
 
-/* Returns true if the rank is lost, or had not joined when the epoch ended. */
+/* Returns true if the rank has no worker and can get one: it is lost, or had not joined when the epoch ended, or is
+ * retired in an elastic job. */
 static bool
-is_out(const struct member *m)
+is_out(const struct coordinator *c, const struct member *m)
 {
-    return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
+    enum member_state s = m->info.state;
+    return s == MEMBER_LOST || s == MEMBER_ABSENT || (s == MEMBER_RETIRED && c->options.least);
 }
 
-/* Returns the lowest rank that can be restarted, of a memory without living members. -1: there is no such rank, or
- * the memory has a living member. */
-static int
-first_gone(const struct coordinator *c, int memory)
+int
+coordinate_first_gone(const struct coordinator *c, int memory)
 {
     int gone = -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
         const struct member *m = &c->member[r];
         if (m->info.memory != memory) continue;
         if (is_in(m)) return -1;
-        if (is_out(m)) gone = r;
+        if (is_out(c, m)) gone = r;
     }
     return gone;
 }
@@ -389,42 +391,58 @@ reopen_rank(struct member *m)
     m->info.missed = m->info.still = 0;
 }
 
-int
-coordinator_recover(struct coordinator *c, int workers)
+/* Reopens the lowest rank of each memory without a member, then the lowest other ranks that have no worker, until the
+ * epoch has `workers` members. Retires the other ranks. */
+static void
+open_ranks(struct coordinator *c, int workers)
 {
-    int alive = 0, lost = 0, least = 0;
-    assert(c->phase == CLUSTER_BROKEN);
+    int alive = 0;
     for (int r = 0; r < c->options.world; r++) {
-        alive += is_in(&c->member[r]);
-        lost += is_out(&c->member[r]);
+        struct member *m = &c->member[r];
+        m->info.stayed = is_in(m);
+        alive += m->info.stayed;
+        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
+        if (is_out(c, m)) m->info.state = MEMBER_LOST;
     }
-    least = alive;
-    for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
-    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
-    if (workers < MAX(least, 1) || workers > alive + lost)
-        return fail(E_ARG,
-                    "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
-                    workers, alive, lost, MAX(least, 1), alive + lost);
-    c->epoch++;
-    c->phase = CLUSTER_GATHER;
-    for (int r = 0; r < c->options.world; r++)
-        if (is_out(&c->member[r])) c->member[r].info.state = MEMBER_LOST;
     for (int m = 0; m < c->nmemory; m++) {
-        int r = first_gone(c, m);
+        int r = coordinate_first_gone(c, m);
         if (r < 0) continue;
         reopen_rank(&c->member[r]);
         alive++;
     }
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        m->info.stayed = is_in(m);
-        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
         if (m->info.state != MEMBER_LOST) continue;
         if (alive++ < workers)
             reopen_rank(m);
         else
             m->info.state = MEMBER_RETIRED;
     }
-    if (coordinate_all_in(c)) coordinate_full(c, -1);
+    c->first_out = 0;
+}
+
+int
+coordinator_recover(struct coordinator *c, int workers)
+{
+    int alive = 0, lost = 0, least = 0;
+    assert(c->phase == CLUSTER_BROKEN || (c->phase == CLUSTER_IDLE && c->options.least));
+    for (int r = 0; r < c->options.world; r++) {
+        alive += is_in(&c->member[r]);
+        lost += is_out(c, &c->member[r]);
+    }
+    least = alive;
+    for (int m = 0; m < c->nmemory; m++) least += coordinate_first_gone(c, m) >= 0;
+    least = MAX(least, c->options.least);
+    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
+    if (workers < MAX(least, 1) || workers > alive + lost)
+        return fail(E_ARG,
+                    "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
+                    workers, alive, lost, MAX(least, 1), alive + lost);
+    if (c->phase == CLUSTER_IDLE) coordinate_break(c);
+    c->epoch++;
+    c->phase = CLUSTER_GATHER;
+    open_ranks(c, workers);
+    coordinate_seat(c);
+    coordinate_complete(c, -1);
     return 0;
 }

@@ -53,6 +53,12 @@ drop_shipped(struct coordinator *c, struct shipped *s)
     shipped_free(c, &out);
 }
 
+void
+coordinate_drop_programs(struct coordinator *c)
+{
+    while (c->nshipped) drop_shipped(c, &c->shipped[c->nshipped - 1]);
+}
+
 /* Marks a program as unused and moves it to the end of the list, so the first unused entry has been unused longest.
  * If there are more than COORDINATOR_IDLE unused programs, drops the first of them. */
 void

@@ -28,4 +28,7 @@ int session_collectives(const char *how, const char *devices, struct cuda_choice
 /* Checks that the session has all devices of the placement. E_PLACE: a device is missing. */
 int place_exists(struct rille_session *s, const struct place *p);
 
+/* Sets the session's numbers of devices to those of its workers. */
+void session_count_devices(struct rille_session *s);
+
 #endif

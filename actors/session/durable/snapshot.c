@@ -13,7 +13,9 @@
  * is left, recovery uses the previous snapshot, if the user keeps two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
+#include "actors/session/core/devices.h"
 #include "actors/session/durable/replica.h"
+#include "actors/session/run/cache.h"
 #include "actors/session/run/run.h"
 
 #include "actors/cluster/controller/controller.h"
@@ -21,6 +23,7 @@
 #include "actors/session/core/face.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Kinds of copies of a variable: its value and its gradient. */
 enum { VALUE, GRADIENT, NCOPY };
@@ -403,6 +406,27 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
+/* Counts losses in succession at the same place, without a new snapshot since. Fails at the third of them, because the
+ * job would be lost there again and again. */
+static int
+count_loss(struct rille_session *s)
+{
+    enum { MOST = 3 };
+    struct session_snapshots *h = &s->snapshots;
+    struct str place = s->remote.place;
+    bool same = place.len && h->loss.snapshot == h->n && !strcmp(place.text, str_text(&h->loss.place));
+    str_free(&h->loss.place);
+    h->loss.place = place;
+    s->remote.place = (struct str){0};
+    h->loss.snapshot = h->n;
+    h->loss.times = same ? h->loss.times + 1 : 1;
+    if (h->loss.times < MOST) return 0;
+    return fail(E_STATE,
+                "recover: expected to get past the place of the last loss, found %d losses in succession there, after "
+                "the same snapshot: %s; mend the program, or its data",
+                MOST, place.text);
+}
+
 /* Recovers until the cluster is complete and holds a complete snapshot. A worker lost during recovery counts as one
  * more loss. If the lost worker was started by this recovery, the recovery fails, because the worker would probably
  * be lost again. */
@@ -431,10 +455,31 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     if (s->snapshots.taken) end_copying(s->snapshots.taken, false);
     if (!s->cluster && workers) return fail(E_STATE, "recover: this session is a single process without workers");
     str_clear(&s->snapshots.passed_over);
+    TRY(count_loss(s));
     TRY(regain(s, workers));
     drop_before(&s->snapshots);
     restore_all(s);
     *number = s->snapshots.last->number;
     *why = s->snapshots.passed_over.len ? s->snapshots.passed_over.text : NULL;
+    return 0;
+}
+
+int
+rille_admit(struct rille_session *s, bool *joined)
+{
+    struct session_snapshots *h = &s->snapshots;
+    TRY(face_session(s, __func__));
+    TRY(face_given(joined, "joined", __func__));
+    TRY(trace_refuses(s, "admit"));
+    *joined = false;
+    if (!s->cluster || !cluster_can_grow(s->cluster)) return 0;
+    if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    if (h->last) TRY(copying_end(&h->last->summing, true));
+    TRY(cluster_grow(s->cluster, joined));
+    if (!*joined) return 0;
+    /* plans name the threads of a host, of which there are more now */
+    cache_free(&s->cache);
+    s->generation++;
+    session_count_devices(s);
     return 0;
 }

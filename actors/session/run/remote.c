@@ -224,6 +224,8 @@ tell_loss(struct rille_session *s, const struct runner *r)
     const char *ran = known ? p->task[l.task].name : node ? p->program->node[l.node].op->name : NULL;
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
+    str_clear(&s->remote.place);
+    if (ran) str_addf(&s->remote.place, "worker %d (%s) while it ran %s%s", l.rank, l.host, ran, str_text(&where));
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,
                       ran ? " while it ran " : "", ran ? ran : "", str_text(&where));
     str_free(&where);
