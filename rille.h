@@ -104,7 +104,7 @@ struct rille_workers {
     /* text that names the job; all processes of a job pass the same text, and workers of other jobs are rejected;
      * NULL: no name */
     const char *job;
-    /* smallest number of workers of an elastic job, which has at most `workers` workers (rille_admit). The session
+    /* smallest number of workers of an elastic job, which has at most `workers` workers (rille_can_admit). The session
      * begins as soon as this number of workers has joined, apart from those that it starts. 0: not elastic */
     int least;
     /* rille_recover() fails if more than `restarts` workers (at most 63) were lost within `restart_seconds`; 0 s: no
@@ -246,10 +246,11 @@ bool rille_has_snapshot(struct rille_session *s);
  * the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
-/* Admits workers that wait for a place in an elastic job. *joined: whether there were any. The session then has their
- * devices, too, and compiled steps are traced again; values stay. Saves in progress must have ended (rille_finish). If
- * a worker is lost meanwhile, fails as a run does. */
-int rille_admit(struct rille_session *s, bool *joined);
+/* Returns true if workers wait for a place in an elastic job that has fewer than its largest number. */
+bool rille_can_admit(struct rille_session *s);
+/* Admits the workers that wait. The session then has their devices, too, and compiled steps are traced again; values
+ * stay. Saves in progress must have ended. If a worker is lost meanwhile, fails as a run does. */
+int rille_admit(struct rille_session *s);
 /* Returns true if the worker to which a device belongs is present. If the worker is lost, and the job continues without
  * it, another worker computes for the device. Without workers returns true for all devices of the session. */
 bool rille_device_present(struct rille_session *s, const char *kind, int device);

@@ -106,7 +106,7 @@ front_refused(const char *what)
     return USAGE;
 }
 
-static int
+int
 front_usage(const char *fmt, const char *what)
 {
     char text[1000];
@@ -199,48 +199,6 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
     return w->store ? setenv("RILLE_STORE", w->store, 1) : 0;
 }
 
-static int
-parse_integer(const char *text, int least, int most, int *out)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (!*text || *end || n < least || n > most) return -1;
-    *out = (int)n;
-    return 0;
-}
-
-/* Reads a number of workers, "4", or the smallest and the largest number of an elastic job, "2:4". */
-static int
-read_workers(const char *option, const char *text, int most, struct rille_workers *w)
-{
-    char low[16], what[FRONT_TEXT];
-    const char *colon = strchr(text, ':');
-    snprintf(low, sizeof low, "%.*s", colon ? (int)(colon - text) : 0, text);
-    bool good = !parse_integer(colon ? colon + 1 : text, 1, most, &w->workers);
-    if (colon) good = good && !parse_integer(low, 1, w->workers, &w->least);
-    if (good) return 0;
-    snprintf(what, sizeof what, "%s must be a number of workers from 1 to %d, or MIN:MAX, found '%.100s'", option, most,
-             text);
-    return front_usage("%s", what);
-}
-
-/* Reads --restarts N:SECONDS. */
-static int
-read_restarts(const struct words *w, struct rille_workers *o)
-{
-    enum { MOST = 63 };
-    char count[16], *end;
-    const char *colon = w->restarts ? strchr(w->restarts, ':') : NULL;
-    if (!w->restarts) return 0;
-    snprintf(count, sizeof count, "%.*s", colon ? (int)(colon - w->restarts) : 0, w->restarts);
-    o->restart_seconds = colon ? strtod(colon + 1, &end) : 0;
-    if (colon && !parse_integer(count, 0, MOST, &o->restarts) && colon[1] && !*end && o->restart_seconds > 0 &&
-        o->restart_seconds <= 1e9)
-        return 0;
-    return front_usage("--restarts must be N:SECONDS, a number of losses from 0 to 63 and a time, found '%s'",
-                       w->restarts);
-}
-
 /* Reads --keep SECONDS; 0: workers end with their controller. */
 static int
 read_keep(const struct words *w, int *seconds)
@@ -250,7 +208,7 @@ read_keep(const struct words *w, int *seconds)
         return front_usage("--keep needs a key in a file, because the next controller must have the same key; found "
                            "--key-file %s",
                            w->key_file);
-    if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
+    if (!w->keep || !front_integer(w->keep, 1, 1 << 24, seconds)) return 0;
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
@@ -317,7 +275,7 @@ pretended_host(const struct front *f, int rank, char text[32])
 {
     int n;
     const char *hosts = getenv("RILLE_HOSTS");
-    if (!hosts || parse_integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
+    if (!hosts || front_integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
     snprintf(text, 32, "host%d", rank * n / f->cluster.workers);
     return text;
 }
@@ -451,8 +409,8 @@ launch_workers(const struct words *w, struct front *f)
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over)
         return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
-    if (w->n && (code = read_workers("launch: -n", w->n, WORKERS_MOST, &f->cluster))) return code;
-    if ((code = read_restarts(w, &f->cluster))) return code;
+    if (w->n && (code = front_workers("launch: -n", w->n, WORKERS_MOST, &f->cluster))) return code;
+    if ((code = front_restarts(w->restarts, &f->cluster))) return code;
     f->cluster.start = start_local_worker;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -477,8 +435,8 @@ coordinator(const struct words *w, struct front *f)
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
     if ((code = check_bind(w))) return code;
     if (!w->world) return front_usage("coordinator: --world N is missing: the number of workers%s", "");
-    if ((code = read_workers("coordinator: --world", w->world, WORLD_MOST, &f->cluster))) return code;
-    if ((code = read_restarts(w, &f->cluster))) return code;
+    if ((code = front_workers("coordinator: --world", w->world, WORLD_MOST, &f->cluster))) return code;
+    if ((code = front_restarts(w->restarts, &f->cluster))) return code;
     if ((code = read_times(w, f))) return code;
     if ((code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.bind = w->bind;
@@ -616,9 +574,9 @@ worker(const struct words *w)
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true))
         return front_usage(w->devices ? "worker: %s" : "worker: RILLE_DEVICES: %s", rille_error());
-    if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
+    if (w->rank && front_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
-    if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
+    if (w->wait && front_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
     if ((code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file))) return code;
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
@@ -638,7 +596,7 @@ front_keys_run(int argc, char **argv, const struct option *others)
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
     if (!w.world || argc != 3) return front_usage("keys: expected --world N FOLDER, or no argument%s", "");
-    if (parse_integer(w.world, 1, WORLD_MOST, &workers))
+    if (front_integer(w.world, 1, WORLD_MOST, &workers))
         return front_usage("keys: --world must be a number of workers from 1 to 1024, found '%s'", w.world);
     return keys_folder(argv[2], workers);
 }
@@ -707,7 +665,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     code = only(&w, r.launcher,
                 "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan --restarts");
     if (code) return code;
-    if ((code = read_restarts(&w, &f->cluster))) return code;
+    if ((code = front_restarts(w.restarts, &f->cluster))) return code;
     f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.store && (code = store_address(&r, w.key_file, address))) return code;

@@ -464,21 +464,25 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     return 0;
 }
 
+bool
+rille_can_admit(struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->cluster && cluster_can_grow(s->cluster);
+}
+
 int
-rille_admit(struct rille_session *s, bool *joined)
+rille_admit(struct rille_session *s)
 {
     struct session_snapshots *h = &s->snapshots;
+    bool grew;
     TRY(face_session(s, __func__));
-    TRY(face_given(joined, "joined", __func__));
     TRY(trace_refuses(s, "admit"));
-    *joined = false;
-    if (!s->cluster || !cluster_can_grow(s->cluster)) return 0;
+    if (!rille_can_admit(s)) return 0;
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     if (h->last) TRY(copying_end(&h->last->summing, true));
-    TRY(cluster_grow(s->cluster, joined));
-    if (!*joined) return 0;
-    /* plans name the threads of a host, of which there are more now */
-    cache_free(&s->cache);
+    TRY(cluster_grow(s->cluster, &grew));
+    if (!grew) return 0;
+    cache_free(&s->cache); /* plans name the threads of a host, of which there are more now */
     s->generation++;
     session_count_devices(s);
     return 0;
