@@ -24,11 +24,12 @@ local function take_snapshot(self) rille.snapshot({step = self.done, built = sel
 
 -- Builds the parts on the present devices, and copies the state of the parts so far.
 local function build(self)
-  local P, old = present(), self.all[self.built]
+  local P, old, seed, count = present(), self.all[self.built], rille._random()
   local parts = self.make(P)
   check.that(type(parts) == "table", "%s: make must return a table {model =, optimizer =, ...}, found %s", who, check.shown(parts))
   if old then
     require("rille.checkpoint")._copy(who, state_of(old.parts), state_of(parts))
+    rille._random(seed, count) -- make() has drawn new first values
     io.stderr:write(("rille: train.elastic: continues on %s after step %d\n"):format(P, self.done))
   end
   self.built = self.built + 1

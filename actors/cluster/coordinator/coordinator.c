@@ -59,7 +59,7 @@ coordinator_free(struct coordinator **cp)
     *cp = NULL;
     if (!c) return;
     for (int r = 0; r < c->options.world; r++) member_forget(&c->member[r]);
-    for (int i = 0; i < c->nshipped; i++) shipped_free(c, &c->shipped[i]);
+    for (int i = 0; i < c->nshipped; i++) shipped_free(&c->shipped[i]);
     while (c->nwaiting) coordinate_forget_waiting(c, c->nwaiting - 1);
     free(c->waiting);
     for (int m = 0; m < c->nmemory; m++) {

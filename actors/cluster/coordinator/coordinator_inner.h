@@ -61,6 +61,7 @@ struct shipped {
     uint8_t *has;        /* by rank: true if the member's present process has the program */
     uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
     struct part *memory; /* by memory: plan partition of that memory */
+    int nmemory;
 };
 /* The plan partition of a memory, as reported by the memory's workers. (A memory is shared by the workers of a host,
  * struct memory.) */
@@ -204,7 +205,7 @@ void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_filed(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_unite(struct coordinator *c, int rank, const struct packet *p);
-void shipped_free(struct coordinator *c, struct shipped *s);
+void shipped_free(struct shipped *s);
 void coordinate_drop_programs(struct coordinator *c);
 
 #endif
