@@ -145,7 +145,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
     bool again = m->stayed || n->rank >= c->options.started;
-    c->epoch.vain |= !again;
+    c->epoch.vain |= !again && !c->epoch.formed;
     if (c->epoch.nloss < LOSSES) {
         struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
         *l = (struct cluster_loss){
