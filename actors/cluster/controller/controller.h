@@ -208,6 +208,9 @@ bool cluster_can_grow(struct cluster *c);
 /* Begins the next epoch if cluster_can_grow(), and sets *grew to true. Requests about files must have ended. E_LOST: a
  * member was lost meanwhile. */
 int cluster_grow(struct cluster *c, bool *grew);
+/* Returns the number of the tables of devices, which changes when a device's memory or thread changes. Plans of other
+ * tables are invalid. */
+uint32_t cluster_table(const struct cluster *c);
 /* Returns true if the worker to which a device belongs is present. Otherwise another worker runs the device. */
 bool cluster_is_present(struct cluster *c, int kind, int device);
 

@@ -111,6 +111,8 @@ struct cluster {
         struct slot *slot;
         uint64_t *bytes; /* size of each memory in bytes */
         bool *settled;   /* by rank: the tables contain the rank's devices */
+        int *range_rank; /* by range: rank of its devices */
+        uint32_t number; /* number of the tables, which grows when they change */
         int nrange, nslot;
         uint32_t abilities; /* abilities that all cuda devices have, bits of enum device_flags */
     } table;

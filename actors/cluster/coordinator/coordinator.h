@@ -48,7 +48,9 @@
  * retires the ranks that nobody has. A worker that finds no free rank waits, and keeps its link: it gets a WELCOME
  * without a rank, again every WAIT_TICKS ticks. The next epoch opens all ranks, and waiting workers get them first, so
  * a spare worker replaces a lost one at once. coordinator_recover() begins the next epoch after a loss, or to admit
- * waiting workers.
+ * waiting workers. An elastic job can lose all workers of another host without GPUs. Then no member has the memory of
+ * that host; the owner of the coordinator must move the slots to other memories, and the bytes are lost. A worker that
+ * is admitted without a loss may have any retired rank, whatever its host.
  *
  * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
  * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
@@ -208,6 +210,7 @@ bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 struct form {
     uint32_t threads, abilities;
     const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
+    uint32_t table; /* number of the tables of ranges and slots; if it changes, programs are compiled again */
     int nrange, nslot;
     const struct range *range;
     const struct slot *slot;
@@ -291,6 +294,8 @@ struct memory_info {
 int coordinator_memories(const struct coordinator *c);
 /* Appends the ranks that have not joined, as in "1, 4-7". Returns the number of ranges in the text. */
 int coordinator_absent(const struct coordinator *c, struct str *out);
+/* Returns true if a member is on the memory's host. */
+bool coordinator_inhabited(const struct coordinator *c, int memory);
 /* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);

@@ -37,17 +37,14 @@ static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
     int at = c->member[rank].info.memory;
-    if (at < 0 || span_is(machine, span_text(c->memory[at].info.machine))) return true;
-    for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.memory == at && is_in(&c->member[r])) return false;
-    return !c->memory[at].info.own;
+    if (at < 0 || c->grows || span_is(machine, span_text(c->memory[at].info.machine))) return true;
+    return !coordinator_inhabited(c, at) && !c->memory[at].info.own;
 }
 
-/* Returns true if the worker may have the rank once the rank is open. */
+/* Returns true if the worker has the secret of the rank, or the rank has none. */
 static bool
-fits_rank(const struct coordinator *c, int rank, const struct packet *p)
+has_secret(const struct coordinator *c, int rank, const struct packet *p)
 {
-    if (!fits_memory(c, rank, p->machine)) return false;
     const unsigned char *want = c->options.secret ? c->options.secret[rank] : NULL;
     return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
 }
@@ -55,7 +52,7 @@ fits_rank(const struct coordinator *c, int rank, const struct packet *p)
 static bool
 may_have(const struct coordinator *c, int rank, const struct packet *p)
 {
-    return c->member[rank].info.state == MEMBER_ABSENT && fits_rank(c, rank, p);
+    return c->member[rank].info.state == MEMBER_ABSENT && fits_memory(c, rank, p->machine) && has_secret(c, rank, p);
 }
 
 /* Returns the rank for a new worker: the rank that it requests, else the rank of its key, else the lowest free rank.
@@ -267,12 +264,31 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Returns the memory of a machine. A machine that is not known yet gets the next number. */
-static int
-memory_of_machine(struct coordinator *c, const char *machine)
+/* Returns true if a member is on the memory's host whose memory is already assigned. */
+static bool
+is_taken(const struct coordinator *c, int memory)
 {
-    for (int m = c->nmemory - 1; m >= 0; m--)
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == memory && !c->member[r].machine) return true;
+    return false;
+}
+
+/* Returns the memory for a worker that was admitted as a rank. After a loss, the rank's memory moves to the worker's
+ * machine. Otherwise, a machine without a memory gets the memory of a lost host, if the rank had that memory or there
+ * are as many memories as ranks, or the next number. */
+static int
+memory_of_machine(struct coordinator *c, int rank, const char *machine)
+{
+    int own = c->member[rank].info.memory, spare = c->grows ? -1 : own;
+    for (int m = c->nmemory - 1; m >= 0 && spare < 0; m--)
         if (!strcmp(c->memory[m].info.machine, machine)) return m;
+    for (int m = 0; m < c->nmemory && spare < 0; m++)
+        if (!c->memory[m].info.own && !is_taken(c, m) && (m == own || c->nmemory == c->options.world)) spare = m;
+    if (spare >= 0) {
+        free(c->memory[spare].info.machine);
+        c->memory[spare].info.machine = coordinate_text(span_text(machine));
+        return spare;
+    }
     c->memory = must_realloc(c->memory, sizeof *c->memory * (size_t)(c->nmemory + 1));
     c->memory[c->nmemory] = (struct memory){.info = {.machine = coordinate_text(span_text(machine)),
                                                      .own = !strcmp(machine, c->options.machine),
@@ -289,14 +305,8 @@ assign_memories(struct coordinator *c)
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!m->machine) continue;
-        if (m->info.memory < 0) m->info.memory = memory_of_machine(c, m->machine);
-        struct memory_info *at = &c->memory[m->info.memory].info;
-        if (strcmp(at->machine, m->machine)) {
-            free(at->machine);
-            at->machine = m->machine;
-        } else {
-            free(m->machine);
-        }
+        m->info.memory = memory_of_machine(c, r, m->machine);
+        free(m->machine);
         m->machine = NULL;
     }
 }
@@ -435,7 +445,7 @@ coordinator_can_grow(const struct coordinator *c)
         struct packet p = hello_of(&c->waiting[i]);
         int key = c->peer[c->waiting[i].peer].key, want = p.rank >= 0 ? p.rank : key;
         for (int r = 0; r < c->options.world; r++)
-            if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && fits_rank(c, r, &p))
+            if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && has_secret(c, r, &p))
                 return true;
     }
     return false;

@@ -52,6 +52,14 @@ find_memory_keepers(struct coordinator *c)
     }
 }
 
+bool
+coordinator_inhabited(const struct coordinator *c, int memory)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == memory) return true;
+    return false;
+}
+
 int
 coordinator_absent(const struct coordinator *c, struct str *out)
 {
@@ -276,8 +284,7 @@ void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
     assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
-    /* workers that have a program, and newcomers, would compile different plans for other ranges of devices */
-    if (c->form.nrange != f->nrange) coordinate_drop_programs(c);
+    if (c->form.table != f->table) coordinate_drop_programs(c);
     c->form = *f;
     settle_isa(c);
     c->phase = CLUSTER_MAKE;
@@ -287,6 +294,8 @@ coordinator_form(struct coordinator *c, const struct form *f)
         if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_memory_keepers(c);
+    for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
+        if (!coordinator_inhabited(c, m) && !c->memory[m].info.own) c->memory[m].info.made_epoch = c->epoch;
     line_up_members(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
@@ -356,6 +365,7 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
     if (!coordinate_last(c)) return;
     for (int i = 0; i < c->nmemory; i++) c->memory[i].nlost = 0;
     c->phase = CLUSTER_IDLE;
+    c->grows = false;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
 }
 
@@ -374,6 +384,7 @@ int
 coordinate_first_gone(const struct coordinator *c, int memory)
 {
     int gone = -1;
+    if (c->options.least && !c->memory[memory].info.own && !c->memory[memory].ngpu) return -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
         const struct member *m = &c->member[r];
         if (m->info.memory != memory) continue;
@@ -438,7 +449,8 @@ coordinator_recover(struct coordinator *c, int workers)
         return fail(E_ARG,
                     "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
                     workers, alive, lost, MAX(least, 1), alive + lost);
-    if (c->phase == CLUSTER_IDLE) coordinate_break(c);
+    c->grows = c->phase == CLUSTER_IDLE;
+    if (c->grows) coordinate_break(c);
     c->epoch++;
     c->phase = CLUSTER_GATHER;
     open_ranks(c, workers);

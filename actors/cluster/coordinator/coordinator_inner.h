@@ -110,6 +110,7 @@ struct coordinator {
     int npeer, peer_capacity;
     struct waiting *waiting; /* in the order in which the workers arrived */
     int nwaiting, waiting_capacity;
+    bool grows;  /* the epoch being gathered admits workers without a loss */
     int started; /* an elastic job waits for the workers of the ranks below */
     struct shipped *shipped;
     int nshipped, shipped_capacity;
@@ -174,8 +175,8 @@ bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* Returns the lowest rank that can be restarted, of a memory without living members. -1: there is no such rank, or
- * the memory has a living member. */
+/* Returns the lowest rank that must be restarted, of a memory without living members. -1: there is no such rank, or
+ * the memory has a living member, or the job can do without the memory. */
 int coordinate_first_gone(const struct coordinator *c, int memory);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool

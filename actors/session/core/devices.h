@@ -14,6 +14,7 @@ struct session_devices {
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* number of entries of pool[kind] */
     int32_t ndevice[NDEVICE_KIND]; /* number of devices, by kind */
+    uint32_t table; /* number of the workers' tables of devices (cluster_table) to which the session is adapted */
     int default_kind;
     size_t memory_limit; /* memory limit in bytes per device; 0: none */
     int32_t threads;
@@ -28,7 +29,8 @@ int session_collectives(const char *how, const char *devices, struct cuda_choice
 /* Checks that the session has all devices of the placement. E_PLACE: a device is missing. */
 int place_exists(struct rille_session *s, const struct place *p);
 
-/* Sets the session's numbers of devices to those of its workers. */
-void session_count_devices(struct rille_session *s);
+/* Adapts the session to the devices of its workers: their numbers, and, if devices have moved to other hosts or
+ * threads, their pools. Drops the plans that were made for the devices as they were before. */
+void session_renew_devices(struct rille_session *s);
 
 #endif

@@ -15,7 +15,6 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/durable/replica.h"
-#include "actors/session/run/cache.h"
 #include "actors/session/run/run.h"
 
 #include "actors/cluster/controller/controller.h"
@@ -436,6 +435,7 @@ regain(struct rille_session *s, int workers)
     struct cluster_loss l;
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
+        if (!status && s->cluster) session_renew_devices(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
@@ -482,8 +482,6 @@ rille_admit(struct rille_session *s)
     if (h->last) TRY(copying_end(&h->last->summing, true));
     TRY(cluster_grow(s->cluster, &grew));
     if (!grew) return 0;
-    cache_free(&s->cache); /* plans name the threads of a host, of which there are more now */
-    s->generation++;
-    session_count_devices(s);
+    session_renew_devices(s);
     return 0;
 }

@@ -144,7 +144,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
                                  .arg = o->arg};
     if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is a single process without workers");
     TRY(cluster_open(&co, &s->cluster));
-    session_count_devices(s);
+    session_renew_devices(s);
     s->devices.default_kind = cluster_devices(s->cluster)->first;
     return nccl ? check_nccl_devices(s) : 0;
 }
