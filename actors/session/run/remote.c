@@ -334,10 +334,11 @@ job_of(struct reply *reply)
 }
 
 static int
-check_parts(const struct remote *m)
+check_parts(const struct rille_session *s, const struct remote *m)
 {
-    for (int i = 0; i < m->npart; i++)
-        if (!m->part[i].known) return fail(E_BUS, "the workers of a host did not report their partition of the plan");
+    for (int i = 0; i < m->npart; i++) /* a host without workers has no threads, and reports nothing */
+        if (!m->part[i].known && cluster_map(s->cluster, i)->nslot > 0)
+            return fail(E_BUS, "the workers of a host did not report their partition of the plan");
     return 0;
 }
 
@@ -350,7 +351,7 @@ remote_ready(struct rille_session *s, struct runner *r)
     struct cluster_job job = job_of(&reply);
     job.start.flags = START_SHIPS;
     int status = cluster_run(s->cluster, &job);
-    if (!status) status = check_parts(r->remote);
+    if (!status) status = check_parts(s, r->remote);
     if (!status) return 0;
     status = status == E_LOST ? tell_loss(s, r) : tell_failure(r, &job, status);
     remote_free(s, r);
