@@ -81,7 +81,7 @@ settle_rank(struct cluster *c, int rank)
 /* Returns the memory of a rank's devices: that of its host. If the host has no workers, the devices move to another
  * host. */
 static uint32_t
-memory_of_rank(const struct cluster *c, int rank)
+home_of_rank(const struct cluster *c, int rank)
 {
     int memory = coordinator_member(c->c, rank)->memory, m = 0;
     if (coordinator_inhabited(c->c, memory) || coordinator_memory(c->c, memory)->own) return (uint32_t)memory;
@@ -113,7 +113,7 @@ assign_slots(struct cluster *c, uint32_t *slots)
     for (int i = 0, rank = -1; i < c->table.nrange; i++) {
         struct range *r = &c->table.range[i];
         bool first = c->table.range_rank[i] != rank;
-        uint32_t memory = first ? memory_of_rank(c, c->table.range_rank[i]) : r[-1].memory;
+        uint32_t memory = first ? home_of_rank(c, c->table.range_rank[i]) : r[-1].memory;
         uint32_t slot = first ? slots[memory] : r[-1].slot;
         rank = c->table.range_rank[i];
         changed = changed || r->memory != memory || r->slot != slot;

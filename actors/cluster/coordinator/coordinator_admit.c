@@ -266,7 +266,7 @@ coordinate_all_in(struct coordinator *c)
 
 /* Returns true if a member is on the memory's host whose memory is already assigned. */
 static bool
-is_taken(const struct coordinator *c, int memory)
+has_settled_member(const struct coordinator *c, int memory)
 {
     for (int r = 0; r < c->options.world; r++)
         if (is_in(&c->member[r]) && c->member[r].info.memory == memory && !c->member[r].machine) return true;
@@ -283,7 +283,8 @@ memory_of_machine(struct coordinator *c, int rank, const char *machine)
     for (int m = c->nmemory - 1; m >= 0 && spare < 0; m--)
         if (!strcmp(c->memory[m].info.machine, machine)) return m;
     for (int m = 0; m < c->nmemory && spare < 0; m++)
-        if (!c->memory[m].info.own && !is_taken(c, m) && (m == own || c->nmemory == c->options.world)) spare = m;
+        if (!c->memory[m].info.own && !has_settled_member(c, m) && (m == own || c->nmemory == c->options.world))
+            spare = m;
     if (spare >= 0) {
         free(c->memory[spare].info.machine);
         c->memory[spare].info.machine = coordinate_text(span_text(machine));

@@ -2,7 +2,6 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
-#include "actors/session/run/cache.h"
 
 #include "actors/cluster/controller/controller.h"
 #include "runtime/device/device_cuda.h"
@@ -79,36 +78,6 @@ place_exists(struct rille_session *s, const struct place *p)
     for (int i = 0; i < p->nrank; i++)
         if (p->rank[i] >= s->devices.ndevice[p->kind]) return no_device(s, p->kind, p->rank[i]);
     return 0;
-}
-
-/* Gives up the pools of devices whose memory is on another host now. session_pool() makes them again. */
-static void
-leave_pools(struct rille_session *s, int kind)
-{
-    struct pool_source source;
-    for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
-        struct pool **p = &s->devices.pool[kind][i];
-        if (!*p) continue;
-        cluster_source(s->cluster, kind, i, &source);
-        if (!pool_is_from(*p, &source)) pool_leave(p);
-    }
-}
-
-void
-session_renew_devices(struct rille_session *s)
-{
-    const struct device_counts *d = cluster_devices(s->cluster);
-    bool first = s->devices.table == 0;
-    if (s->devices.table == cluster_table(s->cluster)) return;
-    s->devices.table = cluster_table(s->cluster);
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
-    if (first) return;
-    cache_free(&s->cache);
-    s->generation++;
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) leave_pools(s, k);
-    err_clear(); /* the memory of a lost host cannot be given back */
 }
 
 bool

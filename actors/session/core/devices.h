@@ -29,8 +29,4 @@ int session_collectives(const char *how, const char *devices, struct cuda_choice
 /* Checks that the session has all devices of the placement. E_PLACE: a device is missing. */
 int place_exists(struct rille_session *s, const struct place *p);
 
-/* Adapts the session to the devices of its workers: their numbers, and, if devices have moved to other hosts or
- * threads, their pools. Drops the plans that were made for the devices as they were before. */
-void session_renew_devices(struct rille_session *s);
-
 #endif

@@ -13,8 +13,8 @@
  * is left, recovery uses the previous snapshot, if the user keeps two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
-#include "actors/session/core/devices.h"
 #include "actors/session/durable/replica.h"
+#include "actors/session/run/remote.h"
 #include "actors/session/run/run.h"
 
 #include "actors/cluster/controller/controller.h"
@@ -435,7 +435,7 @@ regain(struct rille_session *s, int workers)
     struct cluster_loss l;
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
-        if (!status && s->cluster) session_renew_devices(s);
+        if (!status && s->cluster) remote_renew(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
@@ -482,6 +482,6 @@ rille_admit(struct rille_session *s)
     if (h->last) TRY(copying_end(&h->last->summing, true));
     TRY(cluster_grow(s->cluster, &grew));
     if (!grew) return 0;
-    session_renew_devices(s);
+    remote_renew(s);
     return 0;
 }

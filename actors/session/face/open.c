@@ -9,6 +9,7 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
+#include "actors/session/run/remote.h"
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/io/dlpack.h"
 #include "actors/session/run/cache.h"
@@ -144,7 +145,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
                                  .arg = o->arg};
     if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is a single process without workers");
     TRY(cluster_open(&co, &s->cluster));
-    session_renew_devices(s);
+    remote_renew(s);
     s->devices.default_kind = cluster_devices(s->cluster)->first;
     return nccl ? check_nccl_devices(s) : 0;
 }
