@@ -61,29 +61,28 @@ check_parts() { # check_parts NAME
   done
 }
 
+# Case 0 has several hosts, and loses all workers of one.
 for zero in 0 1 2 3; do
   share $zero || continue
-  for host in "" h; do
-    [ -z "$host" ] || [ $zero -lt 2 ] || continue
-    port=$(free_port)
-    address=tcp://127.0.0.1:$port
-    rm -rf step-* before-* log
-    : >workers
-    { join 1 ${host:+g}; waits 2; } >before-2
-    echo 'kill -9 $1' >before-7
-    { join 3 $host; waits 4; } >before-11
-    [ -n "$host" ] || echo 'kill -9 $1; sleep 0.2' >before-15
-    eval "$(join 1)"
-    go coordinator --bind $address --world 1:3 train.lua $zero 0
-    is "zero = $zero, $host: an elastic job ends" "$code" 0
-    cp log log.elastic
-    cp err err.elastic
-    is "zero = $zero, $host: it had two workers, then one, then three" "$(grep -o 'cpu\[.*' err | tr '\n' ' ')" \
-      "cpu[0, 1] after step 2 cpu[0] after step 4 cpu[0, 1, 2] after step 11 "
-    check_parts "zero = $zero, $host"
-    await eval '! pgrep -f "worker --join $address" >/dev/null'
-    ok "zero = $zero, $host: workers that still wait end with the job" [ ! -s workers ]
-  done
+  host=$([ $zero = 0 ] && echo h)
+  port=$(free_port)
+  address=tcp://127.0.0.1:$port
+  rm -rf step-* before-* log
+  : >workers
+  { join 1 ${host:+g}; waits 2; } >before-2
+  echo 'kill -9 $1' >before-7
+  { join 3 $host; waits 4; } >before-11
+  echo 'kill -9 $1; sleep 0.2' >before-15
+  eval "$(join 1)"
+  go coordinator --bind $address --world 1:3 train.lua $zero 0
+  is "zero = $zero: an elastic job ends" "$code" 0
+  cp log log.elastic
+  cp err err.elastic
+  is "zero = $zero: it had two workers, then one, then three" "$(grep -o 'cpu\[.*' err | tr '\n' ' ')" \
+    "cpu[0, 1] after step 2 cpu[0] after step 4 cpu[0, 1, 2] after step 11 "
+  check_parts "zero = $zero"
+  await eval '! pgrep -f "worker --join $address" >/dev/null'
+  ok "zero = $zero: workers that still wait end with the job" [ ! -s workers ]
 done
 
 # ---- workers that the program starts ----
@@ -93,7 +92,7 @@ cat >crash.lua <<'LUA'
 local times, here, killed = math.tointeger(arg[1]), arg[2] == "here", 0
 local P = rille.placement("cpu", {0, 1})
 local w = rille.ones({2, 4}, {placement = P, sbp = "S(0)", requires_grad = true})
-local v = rille.ones({2048, 1024}, {placement = P, sbp = "S(0)"}):matmul(rille.ones({1024, 2048}, {placement = P, sbp = "B"}))
+local x, y = rille.ones({2048, 2048}, {placement = P, sbp = "S(0)"}), rille.ones({2048, 2048}, {placement = P, sbp = "B"})
 local i = 0
 rille.snapshot(0)
 while i < 8 do
@@ -103,7 +102,7 @@ while i < 8 do
       local pid = rille.workers()[2].pid
       if here then
         os.execute("(until $RILLE status $PPID | grep -q 'worker 1 .*runs matmul'; do :; done; kill -9 " .. pid .. ") &")
-        while true do v:matmul(v):sum():item() end
+        while true do x:matmul(y):sum():item() end
       end
       os.execute("kill -9 " .. pid)
     end
@@ -119,14 +118,13 @@ print(i, #rille.workers())
 LUA
 go launch -n 1:2 -d cpu:1 crash.lua 1 between
 is "a started worker of an elastic job is replaced" "$code $stdout" "0 8	2"
-go launch -n 2 -d cpu:1 --restarts 2:60 crash.lua 2 between
-is "as many losses as --restarts permits are recovered" "$code $stdout" "0 8	2"
 go launch -n 2 -d cpu:1 --restarts 2:60 crash.lua 3 between
 ok "more losses than --restarts permits end the job" ends 3 "recover: expected at most 2 losses of workers in 60 s (--restarts 2:60), found 3 in"
 go launch -n 2 -d cpu:1 --restarts 1:0.001 crash.lua 3 between
 is "losses at longer intervals are recovered" "$code $stdout" "0 8	2"
 export RILLE=$rille
-go launch -n 2 -d cpu:1 crash.lua 3 here
+go launch -n 2 -d cpu:1 crash.lua 9 here
+# a kill can hit another operator call, so there are up to nine
 ok "three losses at the same place end the job, with the place" ends 1 "3 losses in succession there, after the same snapshot: worker 1" \
   "while it ran matmul (crash.lua:"
 for bad in -n\ 3:2 -n\ 0:2 -n\ : -n\ 2:x "-n 2 --restarts 3" "-n 2 --restarts 64:1" "-n 2 --restarts 1:0" "-n 2 --restarts 1:x"; do
