@@ -14,7 +14,6 @@
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
 #include "actors/session/durable/replica.h"
-#include "actors/session/run/remote.h"
 #include "actors/session/run/run.h"
 
 #include "actors/cluster/controller/controller.h"
@@ -435,7 +434,7 @@ regain(struct rille_session *s, int workers)
     struct cluster_loss l;
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
-        if (!status && s->cluster) remote_renew(s);
+        if (!status && s->cluster) run_renew_devices(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
@@ -482,6 +481,6 @@ rille_admit(struct rille_session *s)
     if (h->last) TRY(copying_end(&h->last->summing, true));
     TRY(cluster_grow(s->cluster, &grew));
     if (!grew) return 0;
-    remote_renew(s);
+    run_renew_devices(s);
     return 0;
 }

@@ -9,12 +9,12 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
-#include "actors/session/run/remote.h"
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/io/dlpack.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/run/collect.h"
 #include "actors/session/run/open_run.h"
+#include "actors/session/run/run.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
@@ -145,7 +145,7 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
                                  .arg = o->arg};
     if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is a single process without workers");
     TRY(cluster_open(&co, &s->cluster));
-    remote_renew(s);
+    run_renew_devices(s);
     s->devices.default_kind = cluster_devices(s->cluster)->first;
     return nccl ? check_nccl_devices(s) : 0;
 }

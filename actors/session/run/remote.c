@@ -7,7 +7,6 @@
  * node's source line. */
 #include "actors/session/run/remote.h"
 #include "actors/session/core/devices.h"
-#include "actors/session/run/cache.h"
 #include "actors/session/run/cluster_view.h"
 #include "actors/session/run/host_report.h"
 #include "actors/session/run/runner.h"
@@ -400,36 +399,4 @@ remote_run(struct rille_session *s, struct runner *r)
     if (status != E_LOST) return tell_failure(r, &job, status);
     mark_updates(r);
     return tell_loss(s, r);
-}
-
-/* ---- devices of workers ---- */
-
-/* Gives up the pools of devices whose memory is on another host now. session_pool() makes them again. */
-static void
-leave_pools(struct rille_session *s, int kind)
-{
-    struct pool_source source;
-    for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
-        struct pool **p = &s->devices.pool[kind][i];
-        if (!*p) continue;
-        cluster_source(s->cluster, kind, i, &source);
-        if (!pool_is_from(*p, &source)) pool_leave(p);
-    }
-}
-
-void
-remote_renew(struct rille_session *s)
-{
-    const struct device_counts *d = cluster_devices(s->cluster);
-    bool first = s->devices.table == 0;
-    if (s->devices.table == cluster_table(s->cluster)) return;
-    s->devices.table = cluster_table(s->cluster);
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
-    if (first) return;
-    cache_free(&s->cache);
-    s->generation++;
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) leave_pools(s, k);
-    err_clear(); /* the memory of a lost host cannot be given back */
 }

@@ -28,8 +28,4 @@ struct host_report *remote_report(const struct runner *r, int memory);
 /* Returns the encoded program that was sent to the workers. */
 const struct str *remote_program(const struct runner *r);
 
-/* Adapts the session to the devices of its workers: their numbers, and, if devices have moved to other hosts or
- * threads, their pools. Drops the plans that were made for the devices as they were before. */
-void remote_renew(struct rille_session *s);
-
 #endif
