@@ -38,9 +38,11 @@ local function build(self)
   take_snapshot(self)
 end
 
--- Does a step, on other devices than before if workers have joined or were lost.
+-- Does a step, on other devices than before if workers were lost or have joined. Workers are admitted only when no
+-- values are on devices of lost workers, because these devices may get other hosts.
 local function advance(self)
-  if self.built == 0 or rille._admit() or self.all[self.built].place ~= tostring(present()) then build(self) end
+  local now = self.all[self.built]
+  if not now or now.place ~= tostring(present()) or rille._admit() then build(self) end
   self.step(self.all[self.built].parts, self.done + 1)
   self.done = self.done + 1
   if self.done % self.every > 0 then return end
