@@ -132,12 +132,12 @@ detach(struct coordinator *c, struct member *m)
 
 /* Records the pid of a lost process on another host. A worker of that host kills the process, because it could still
  * write to memory that its host's other processes use. On the coordinator's host, the owner of the coordinator kills
- * lost processes. */
+ * lost processes. A worker whose memory is not assigned yet has mapped no memory. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
     struct memory *at = m->info.memory >= 0 ? &c->memory[m->info.memory] : NULL;
-    if (!at || at->info.own || !is_in(m)) return;
+    if (!at || at->info.own || !is_in(m) || m->machine) return;
     GROW(at->lost, at->nlost + 1, at->lost_capacity);
     at->lost[at->nlost++] = m->info.pid;
 }

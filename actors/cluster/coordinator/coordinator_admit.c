@@ -273,18 +273,31 @@ has_settled_member(const struct coordinator *c, int memory)
     return false;
 }
 
-/* Returns the memory for a worker that was admitted as a rank. After a loss, the rank's memory moves to the worker's
- * machine. Otherwise, a machine without a memory gets the memory of a lost host, if the rank had that memory or there
- * are as many memories as ranks, or the next number. */
+static bool
+is_memory_of(const struct coordinator *c, int memory, const char *machine)
+{
+    return memory >= 0 && !strcmp(c->memory[memory].info.machine, machine);
+}
+
+/* Returns true if the memory of a lost host may move to another machine. */
+static bool
+may_move(const struct coordinator *c, int memory)
+{
+    return memory >= 0 && !c->memory[memory].info.own && !has_settled_member(c, memory);
+}
+
+/* Returns the memory for a worker that was admitted as a rank. After a loss, the memory of a lost host moves to the
+ * machine of its rank's new worker. A machine without a memory gets the memory of a lost host, if the rank had that
+ * memory or there are as many memories as ranks, or the next number. */
 static int
 memory_of_machine(struct coordinator *c, int rank, const char *machine)
 {
-    int own = c->member[rank].info.memory, spare = c->grows ? -1 : own;
-    for (int m = c->nmemory - 1; m >= 0 && spare < 0; m--)
-        if (!strcmp(c->memory[m].info.machine, machine)) return m;
-    for (int m = 0; m < c->nmemory && spare < 0; m++)
-        if (!c->memory[m].info.own && !has_settled_member(c, m) && (m == own || c->nmemory == c->options.world))
-            spare = m;
+    int own = c->member[rank].info.memory, spare = may_move(c, own) ? own : -1;
+    if (is_memory_of(c, own, machine)) return own;
+    for (int m = c->nmemory - 1; m >= 0 && (c->grows || spare < 0); m--)
+        if (is_memory_of(c, m, machine)) return m;
+    for (int m = 0; m < c->nmemory && spare < 0 && c->nmemory == c->options.world; m++)
+        if (may_move(c, m)) spare = m;
     if (spare >= 0) {
         free(c->memory[spare].info.machine);
         c->memory[spare].info.machine = coordinate_text(span_text(machine));
@@ -312,8 +325,8 @@ assign_memories(struct coordinator *c)
     }
 }
 
-/* Retires the absent ranks of an elastic job that nobody is expected to join, if enough workers are present. A memory
- * without living members keeps one open rank. */
+/* Retires the absent ranks of an elastic job that nobody is expected to join, if enough workers are present. A rank
+ * that the job cannot do without stays open (coordinate_first_gone). */
 static void
 retire_unexpected(struct coordinator *c)
 {
