@@ -279,9 +279,9 @@ is_memory_of(const struct coordinator *c, int memory, const char *machine)
     return memory >= 0 && !strcmp(c->memory[memory].info.machine, machine);
 }
 
-/* Returns true if the memory of a lost host may move to another machine. */
+/* Returns true if the memory belonged to a lost host, and may move to another machine. */
 static bool
-may_move(const struct coordinator *c, int memory)
+is_vacant(const struct coordinator *c, int memory)
 {
     return memory >= 0 && !c->memory[memory].info.own && !has_settled_member(c, memory);
 }
@@ -292,12 +292,12 @@ may_move(const struct coordinator *c, int memory)
 static int
 memory_of_machine(struct coordinator *c, int rank, const char *machine)
 {
-    int own = c->member[rank].info.memory, spare = may_move(c, own) ? own : -1;
+    int own = c->member[rank].info.memory, spare = is_vacant(c, own) ? own : -1;
     if (is_memory_of(c, own, machine)) return own;
     for (int m = c->nmemory - 1; m >= 0 && (c->grows || spare < 0); m--)
         if (is_memory_of(c, m, machine)) return m;
     for (int m = 0; m < c->nmemory && spare < 0 && c->nmemory == c->options.world; m++)
-        if (may_move(c, m)) spare = m;
+        if (is_vacant(c, m)) spare = m;
     if (spare >= 0) {
         free(c->memory[spare].info.machine);
         c->memory[spare].info.machine = coordinate_text(span_text(machine));
