@@ -105,6 +105,13 @@ struct rille_workers {
     /* text that names the job; all processes of a job pass the same text, and workers of other jobs are rejected;
      * NULL: no name */
     const char *job;
+    /* smallest number of workers of an elastic job, which has at most `workers` workers (rille_can_admit). The session
+     * begins as soon as this number of workers has joined, apart from those that it starts. 0: not elastic */
+    int least;
+    /* rille_recover() fails if more than `restarts` workers (at most 63) were lost within `restart_seconds`; 0 s: no
+     * limit */
+    int restarts;
+    double restart_seconds;
 };
 /* Opens a session, which lasts until rille_close(). The texts of the options need not outlive the call, but those of
  * options->cluster must outlive the session. */
@@ -227,9 +234,11 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * doubles the memory. *oldest: number of the oldest snapshot that is kept.
  *
  * rille_recover() restores the latest usable snapshot; *number: its number. Recovery first replaces lost workers, or
- * gives their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before.
- * Handles and graphs stay valid. *why: why a later snapshot could not be used (damaged or lost); NULL: the latest
- * one was used. The text is valid until the next call. */
+ * gives their devices to the remaining ones. workers: number of workers to continue with; 0: as many as before, and in
+ * an elastic job all that are present, wait to be admitted, or are started by the session. Recovery fails if a worker
+ * was lost three times in succession at the same operator call after the same snapshot. Handles and graphs stay valid.
+ * *why: why a later snapshot could not be used (damaged or lost); NULL: the latest one was used. The text is valid
+ * until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
 /* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ, returns
@@ -239,6 +248,14 @@ bool rille_has_snapshot(struct rille_session *s);
  * the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
+/* Returns true if workers wait for a place in an elastic job that has fewer than its largest number. */
+bool rille_can_admit(struct rille_session *s);
+/* Admits the workers that wait. The session then has their devices, too, and compiled steps are traced again; values
+ * stay. Saves in progress must have ended. If a worker is lost meanwhile, fails as a run does. */
+int rille_admit(struct rille_session *s);
+/* Returns true if the worker to which a device belongs is present. If the worker is lost, and the job continues without
+ * it, another worker computes for the device. Without workers returns true for all devices of the session. */
+bool rille_device_present(struct rille_session *s, const char *kind, int device);
 
 /* Waits until the work of all runs is complete, and returns its error, if any. A run on one device with streams
  * (async, cuda) may return before its work is complete. The call that waits then reports errors, with the line of

@@ -290,6 +290,17 @@ local function gradient_of(p, value, partial)
   return value:sum(0):to(partial.dtype)
 end
 
+-- Returns the state of the parts apart from tensors, and the tensors by name.
+local function state_of(parts)
+  local name_of, params = names_of(parts)
+  local tensors = {}
+  each_tensor(parts, name_of, function(name, t) tensors[name] = t end)
+  local partial = take_gradients(params, name_of, tensors)
+  local seed, count = rille._random()
+  return {random = {seed = seed, count = count}, partial = partial, settings = parts.model and settings_of(parts.model),
+    optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()}, tensors
+end
+
 -- ---- saving ----
 
 -- Folder -> number of the last checkpoint that this session saved there. No other session saves into the folder, so
@@ -303,15 +314,9 @@ function checkpoint.save(dir, parts, options)
   local o = check.options(who, options, {async = false, keep = check.none})
   if o.keep then check.count(who, "keep", o.keep) end
   local step = math.tointeger(check.whole(who, "step", parts.step or 0, 0))
-  local name_of, params = names_of(parts)
-  local tensors = {}
-  each_tensor(parts, name_of, function(name, t) tensors[name] = t end)
-  local partial = take_gradients(params, name_of, tensors)
-  local seed, count = rille._random()
-  local text, why = state_text.encode({step = step, note = parts.note, random = {seed = seed, count = count}, partial = partial,
-    settings = parts.model and settings_of(parts.model),
-    optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()},
-    "checkpoint")
+  local state, tensors = state_of(parts)
+  state.step, state.note = step, parts.note
+  local text, why = state_text.encode(state, "checkpoint")
   check.that(text, "%s: %s", who, why)
   rille._finish() -- waits for a save in progress, so that list() sees its file
   local found, torn, last = {}, {}, last_in[dir]
@@ -570,12 +575,12 @@ local function all_wrong(parts, contents, saved, reported)
   return wrong
 end
 
--- Loads one checkpoint file. Reads and checks the complete file before it changes any tensor. Returns step and note;
--- nil and the reason if the values are damaged.
-local function load_file(who, path, parts)
-  local contents, says = rille._contents(path, nil, who)
-  local saved = state_text.decode(says[METADATA] or "")
-  check.that(is_ours(saved), "%s: %s is not a checkpoint of rille.checkpoint.save", who, path)
+-- Restores the parts from a saved state. source: {path =, contents =, saved =}: the state's name for messages, its
+-- tensors, and its other state. read(names, placement, sbp) returns the tensors of these names, each with the placement
+-- and layout that the functions return; nil and the reason if the values are damaged. Reads and checks all values
+-- before it changes any tensor. Returns true; nil and the reason.
+local function restore(who, source, parts, read)
+  local path, contents, saved = source.path, source.contents, source.saved
   local name_of, params = names_of(parts)
   local report, reported = reports()
   local opts, undone = optimizers(parts), {}
@@ -589,16 +594,11 @@ local function load_file(who, path, parts)
   local targets = targets_of(contents, parts, name_of, params, saved.partial, report)
   local wrong = all_wrong(parts, contents, saved, reported)
   check.that(#wrong == 0, "%s: %s: %s", who, path, table.concat(wrong, "; "))
-  local whole, values = check.try(rille._load, path, nil, {names = check.sorted_keys(targets),
-    placement = function(name) return targets[name].placement end,
-    sbp = function(name)
-      local partial = saved.partial[name:match("^gradient%.(.*)")]
-      return partial and layout.replicated(targets[name].placement) or targets[name].sbp
-    end})
-  if not whole then
-    if not tostring(values):find("damaged", 1, true) then error(values, 0) end
-    return nil, tostring(values)
-  end
+  local values, why = read(check.sorted_keys(targets), function(name) return targets[name].placement end, function(name)
+    local partial = saved.partial[name:match("^gradient%.(.*)")]
+    return partial and layout.replicated(targets[name].placement) or targets[name].sbp
+  end)
+  if not values then return nil, why end
   local gradients, list = {}, {}
   for _, p in ipairs(params) do
     local value = values["gradient." .. name_of[p]]
@@ -613,7 +613,39 @@ local function load_file(who, path, parts)
   for _, one in ipairs(opts) do load_optimizer(one.opt, one.saved) end
   if parts.data then parts.data:load_state(saved.data) end
   rille._random(saved.random.seed, saved.random.count)
+  return true
+end
+
+-- Loads one checkpoint file. Returns step and note; nil and the reason if the values are damaged.
+local function load_file(who, path, parts)
+  local contents, says = rille._contents(path, nil, who)
+  local saved = state_text.decode(says[METADATA] or "")
+  check.that(is_ours(saved), "%s: %s is not a checkpoint of rille.checkpoint.save", who, path)
+  local good, why = restore(who, {path = path, contents = contents, saved = saved}, parts, function(names, placement, sbp)
+    local whole, values = check.try(rille._load, path, nil, {names = names, placement = placement, sbp = sbp})
+    if whole then return values end
+    if not tostring(values):find("damaged", 1, true) then error(values, 0) end
+    return nil, tostring(values)
+  end)
+  if not good then return nil, why end
   return math.tointeger(saved.step), saved.note
+end
+
+-- Copies the state of a training run from parts to other parts of the same form, whose layouts and placements may
+-- differ.
+function checkpoint._copy(who, from, to)
+  check_parts(who, from, {})
+  check_parts(who, to, {})
+  local saved, tensors = state_of(from)
+  local source = {path = "the training so far", contents = {}, saved = saved}
+  for name, t in pairs(tensors) do table.insert(source.contents, {name = name, shape = t.shape, dtype = t.dtype}) end
+  rille.no_grad(restore, who, source, to, function(names, placement, sbp)
+    local values = {}
+    for _, name in ipairs(names) do
+      values[name] = tensors[name]:detach():to_global{placement = placement(name), sbp = sbp(name)}
+    end
+    return values
+  end)
 end
 
 -- Loads the newest checkpoint found, and returns its step and note. If the checkpoint is damaged, loads the next

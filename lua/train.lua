@@ -7,6 +7,8 @@
 --   rille.train.saves_to("runs/a", "checkpoints")     before training
 --   rille.train.exit_if_stopping("runs/a", {model = net, optimizer = opt, data = data, step = i})   after each step
 --
+--   rille.train.elastic{steps = 800, make = make, step = step}     continues when workers are lost or join (elastic.lua)
+--
 --   local guard = rille.train.replicas{every = 100}          before training
 --   i = guard:after(i)                                       after step i: the next step, or an earlier one
 --
@@ -20,7 +22,7 @@
 local rille = require "rille"
 local check = require "rille.check"
 
-local train = {}
+local train = {elastic = require "rille.elastic"}
 
 -- Passes numbers to monitors (rille --metrics) and to the log (rille --log). A number is kept until the next report
 -- of the same name; the numbers `samples` are summed.

@@ -308,11 +308,13 @@ keep must be 1 or 2]],
     returns = [[
 the note of the snapshot; if the last snapshot lost data, the note of the one before it, and the
 reason]],
-    errors = "a snapshot must exist",
+    errors = [[
+a snapshot must exist; no more losses than --restarts permits; fewer than three losses in succession
+in the same operator call after the same snapshot]],
     code = "rille.snapshot('note')",
     shows = "rille.recover()",
     gives = "note",
-    see = "snapshot is_lost workers",
+    see = "snapshot is_lost workers train.elastic",
     words = "fault tolerance elastic restart crash",
   },
   is_lost = {

@@ -233,6 +233,42 @@ numbers: table from names to numbers, {step =, loss =, samples =, lr =}; samples
     see = "train.progress stats",
     words = "prometheus grafana metrics monitor dashboard tensorboard wandb log openmetrics",
   },
+  ["train.elastic"] = {
+    sign = "rille.train.elastic{steps =, make =, step =, load =, every = 10}",
+    text = [[
+Trains on the devices of all present workers, and continues on other devices when workers are lost or join.
+Workers can join a job with MIN:MAX workers (rille launch -n MIN:MAX, rille coordinator --world MIN:MAX).
+When the devices change, make builds the parts again, and the state of the old parts is copied to the new ones.
+The next steps have the bits of a training that began on these devices from that state.
+After a loss, the training goes back to the last snapshot.]],
+    args = [[
+steps: integer; number of steps
+make: function; make(P) returns the parts {model =, optimizer =, data =, ...}, built on the placement P,
+  which has all devices of the present workers. Other fields, such as a compiled step, are for `step`
+step: function; step(parts, i) does step i, from 1
+load: function, optional; load(parts) is called once, after the first make; it may load a checkpoint, and
+  returns the number of steps that are done already
+every: integer, default 10; number of steps between two snapshots]],
+    returns = "the parts at the end",
+    errors = [[
+steps and every must be positive integers; make must return a table; model, optimizer and data must have
+the same form in each result of make]],
+    code = [[
+parts = rille.train.elastic{steps = 3,
+  make = function(P)
+    local net = rille.nn.Linear(2, 1):to_global{placement = P, sbp = 'B'}
+    return {model = net, optimizer = rille.optim.SGD(net:parameters(), {lr = 0.1})}
+  end,
+  step = function(parts, i)
+    parts.model(rille.ones({8, 2}, {placement = parts.model.weight.placement, sbp = 'S(0)'})):mean():backward()
+    parts.optimizer:step()
+    parts.optimizer:zero_grad()
+  end}]],
+    shows = "parts.optimizer.steps",
+    gives = "3",
+    see = "recover snapshot workers checkpoint.save",
+    words = "elastic scale up down autoscale torchrun torchft workers nodes join grow shrink",
+  },
   ["train.replicas"] = {
     is = "replicas",
     sign = "rille.train.replicas{every = 100, step = 0}",

@@ -392,6 +392,12 @@ buffer_hold(struct buffer *b)
     b->nref++;
 }
 
+int
+buffer_device(const struct buffer *b)
+{
+    return b->pool->device;
+}
+
 bool
 buffer_is_lost(const struct buffer *b)
 {
@@ -559,6 +565,12 @@ pool_from(struct pool *p, const struct pool_source *source)
 {
     assert(p->count.nalloc == 0);
     if (p->kind->take) p->source = *source;
+}
+
+bool
+pool_is_from(const struct pool *p, const struct pool_source *source)
+{
+    return p->source.of == source->of;
 }
 
 void

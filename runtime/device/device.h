@@ -155,6 +155,8 @@ struct pool_source {
     const uint32_t *generation; /* number that changes when all content is lost; NULL: content is never lost */
 };
 void pool_from(struct pool *p, const struct pool_source *source);
+/* Returns true if the pool allocates from this source. */
+bool pool_is_from(const struct pool *p, const struct pool_source *source);
 /* Declares that work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* call only after all buffers were dropped */
@@ -185,6 +187,7 @@ bool buffer_failed(const struct buffer *b);
  * after an error. Call between runs. A thread other than the session's may call it only if no unfinished work
  * writes the bytes. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
+int buffer_device(const struct buffer *b); /* returns the number of the buffer's device within its kind */
 /* Returns true if the content was lost together with the host that stored it; reading the buffer then fails with
  * E_LOST. */
 bool buffer_is_lost(const struct buffer *b);

@@ -35,13 +35,15 @@ static const char help[] =
     "       rille keys --world N FOLDER         one key for each of them\n"
     "       rille attach [NAME]                 a prompt on a program that runs on this host\n"
     "       rille status [NAME]                 what the workers of a job do, also during a run\n\n"
-    "  -n N               number of workers to start\n"
+    "  -n N               number of workers to start. MIN:MAX: the job continues with MIN workers if\n"
+    "                     others cannot be replaced, and admits more, up to MAX, later\n"
     "  -H, --hosts LIST   hosts, and workers on each: a:4,b:4; node[01-16]:2; user@a; ssh://a:2222\n"
     "      --hostfile F   list of hosts in a file, one per line, with slots=N; # begins a comment\n"
     "  -d, --devices LIST devices of each worker, as in rille --help\n"
     "      --collectives HOW  'nccl': between GPUs of all workers by NCCL; or 'own'\n"
     "      --bind ADDRESS address at which workers join; needs a key to be reached from other hosts\n"
-    "      --world N      number of workers of the job\n"
+    "      --world N      number of workers of the job; MIN:MAX as for -n\n"
+    "      --restarts N:SECONDS  a job with more than N losses of workers in this time ends\n"
     "      --join ADDRESS address of the coordinator\n"
     "      --rank R       rank of this worker (default: any free rank)\n"
     "      --host NAME    host name that this worker reports, for tests\n"
@@ -63,7 +65,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *hang, *link, *orphan, *store;
+    const char *collectives, *silence, *hang, *link, *orphan, *store, *restarts;
     bool help, from_stdin;
     const char *rest;  /* first argument after the options; NULL: none */
     const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
@@ -91,6 +93,7 @@ static const struct cluster_option {
     {"--hang", offsetof(struct words, hang), false},
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
+    {"--restarts", offsetof(struct words, restarts), false},
     {"--store", offsetof(struct words, store), true},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
@@ -103,7 +106,7 @@ front_refused(const char *what)
     return USAGE;
 }
 
-static int
+int
 front_usage(const char *fmt, const char *what)
 {
     char text[1000];
@@ -196,16 +199,6 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
     return w->store ? setenv("RILLE_STORE", w->store, 1) : 0;
 }
 
-static int
-parse_integer(const char *text, int least, int most, int *out)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (!*text || *end || n < least || n > most) return -1;
-    *out = (int)n;
-    return 0;
-}
-
 /* Reads --keep SECONDS; 0: workers end with their controller. */
 static int
 read_keep(const struct words *w, int *seconds)
@@ -215,7 +208,7 @@ read_keep(const struct words *w, int *seconds)
         return front_usage("--keep needs a key in a file, because the next controller must have the same key; found "
                            "--key-file %s",
                            w->key_file);
-    if (!w->keep || !parse_integer(w->keep, 1, 1 << 24, seconds)) return 0;
+    if (!w->keep || !front_integer(w->keep, 1, 1 << 24, seconds)) return 0;
     return front_usage("--keep must be a number of seconds from 1 to 16777216, found '%s'", w->keep);
 }
 
@@ -282,7 +275,7 @@ pretended_host(const struct front *f, int rank, char text[32])
 {
     int n;
     const char *hosts = getenv("RILLE_HOSTS");
-    if (!hosts || parse_integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
+    if (!hosts || front_integer(hosts, 1, WORKERS_MOST, &n) || rank * n / f->cluster.workers == 0) return NULL;
     snprintf(text, 32, "host%d", rank * n / f->cluster.workers);
     return text;
 }
@@ -407,7 +400,7 @@ launch_workers(const struct words *w, struct front *f)
 {
     int code = only(w, "launch",
                     "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --store --silence "
-                    "--hang --link --orphan");
+                    "--hang --link --orphan --restarts");
     if (code) return code;
     if ((code = check_bind(w))) return code;
     if (munge_is_named(w->key_file))
@@ -416,8 +409,8 @@ launch_workers(const struct words *w, struct front *f)
     bool over = w->hosts || w->hostfile;
     if (!w->n && !over)
         return front_usage("launch: expected -n N (number of workers) or -H HOSTS, found neither%s", "");
-    if (w->n && parse_integer(w->n, 1, WORKERS_MOST, &f->cluster.workers))
-        return front_usage("launch: -n must be a number of workers from 1 to 256, found '%s'", w->n);
+    if (w->n && (code = front_workers("launch: -n", w->n, WORKERS_MOST, &f->cluster))) return code;
+    if ((code = front_restarts(w->restarts, &f->cluster))) return code;
     f->cluster.start = start_local_worker;
     f->cluster.bind = w->bind;
     f->cluster.key_file = w->key_file;
@@ -435,15 +428,15 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code =
-        only(w, "coordinator", "-d --collectives --bind --world --key-file --root --store --silence --hang --link");
+    int code = only(w, "coordinator",
+                    "-d --collectives --bind --world --key-file --root --store --silence --hang --link --restarts");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
     if ((code = check_bind(w))) return code;
     if (!w->world) return front_usage("coordinator: --world N is missing: the number of workers%s", "");
-    if (parse_integer(w->world, 1, WORLD_MOST, &f->cluster.workers))
-        return front_usage("coordinator: --world must be a number of workers from 1 to 1024, found '%s'", w->world);
+    if ((code = front_workers("coordinator: --world", w->world, WORLD_MOST, &f->cluster))) return code;
+    if ((code = front_restarts(w->restarts, &f->cluster))) return code;
     if ((code = read_times(w, f))) return code;
     if ((code = munge_serve(w->key_file, w->bind, &f->cluster.key_file))) return code;
     f->cluster.bind = w->bind;
@@ -581,9 +574,9 @@ worker(const struct words *w)
     if (rille_address(w->join)) return front_usage("worker: --join: %s", rille_error());
     if (rille_devices(o.devices, true))
         return front_usage(w->devices ? "worker: %s" : "worker: RILLE_DEVICES: %s", rille_error());
-    if (w->rank && parse_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
+    if (w->rank && front_integer(w->rank, 0, WORLD_MOST - 1, &o.rank))
         return front_usage("worker: --rank must be a number from 0 to 1023, found '%s'", w->rank);
-    if (w->wait && parse_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
+    if (w->wait && front_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
     if ((code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file))) return code;
     if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
@@ -603,7 +596,7 @@ front_keys_run(int argc, char **argv, const struct option *others)
     if (code) return code;
     if (!w.world && argc == 2) return keys_one();
     if (!w.world || argc != 3) return front_usage("keys: expected --world N FOLDER, or no argument%s", "");
-    if (parse_integer(w.world, 1, WORLD_MOST, &workers))
+    if (front_integer(w.world, 1, WORLD_MOST, &workers))
         return front_usage("keys: --world must be a number of workers from 1 to 1024, found '%s'", w.world);
     return keys_folder(argv[2], workers);
 }
@@ -670,8 +663,9 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
     code = only(&w, r.launcher,
-                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan");
+                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan --restarts");
     if (code) return code;
+    if ((code = front_restarts(w.restarts, &f->cluster))) return code;
     f->by = r;
     snprintf(address, sizeof address, "%s", r.address);
     if (r.store && (code = store_address(&r, w.key_file, address))) return code;

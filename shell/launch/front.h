@@ -66,6 +66,17 @@ int front_options(struct front *f, const char *devices, struct rille_options *op
  * session is closed, or if none was opened. */
 void front_close(struct front *f);
 
+/* Prints a usage error, in which %s of fmt is replaced by `what`. Returns the exit code. */
+int front_usage(const char *fmt, const char *what);
+
+/* front_workers.c. Reads an integer; non-zero: the text is no integer from least to most. */
+int front_integer(const char *text, int least, int most, int *out);
+/* Reads a number of workers, "4", or the smallest and the largest number of an elastic job, "2:4". Returns 0 or an
+ * exit code, after printing the error. */
+int front_workers(const char *option, const char *text, int most, struct rille_workers *w);
+/* Reads the value of --restarts, N:SECONDS; NULL: not given. Returns 0 or an exit code. */
+int front_restarts(const char *text, struct rille_workers *w);
+
 /* spawn.c: worker processes of this program; each output line is prefixed with the rank. devices, key_file, host:
  * may be NULL. */
 struct spawned {

@@ -61,6 +61,29 @@ test_flaps(void)
     ok(!bad && resumed > 10 * seeds, "%d connections ended in %d seeds, and no worker is lost", resumed, seeds);
 }
 
+/* Elastic jobs: no worker is started for a lost one, and newcomers arrive at any time. */
+static void
+test_elastic(void)
+{
+    uint64_t base = seed_of(1), want[WORLD] = {0};
+    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 1000, &base), bad = 0, grown = 0, fewest = WORLD, most = 0;
+    struct outcome out;
+    play(1, (struct trial){.world = WORLD, .hosts = 1}, want, &out);
+    for (int i = 0; i < seeds; i++) {
+        struct trial trial = trial_of(WORLD, 1, (uint64_t)i);
+        trial.least = 1 + i % WORLD;
+        bool fits = play(base + (uint64_t)i, trial, want, &out);
+        grown += out.grown;
+        fewest = out.fewest ? MIN(fewest, out.fewest) : fewest;
+        most = MAX(most, out.most);
+        if (out.fewest && out.fewest < trial.least && !bad++) diag("seed %llu: too few", (unsigned long long)base + i);
+        if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
+    }
+    ok(!bad, "elastic jobs with losses, newcomers and spares, %d seeds: the numbers are those without faults", seeds);
+    ok(fewest == 1 && most == WORLD && grown > seeds / 10, "elastic jobs had 1 to %d workers, and grew %d times", most,
+       grown);
+}
+
 /* Repeats the trials of seeds, on two hosts, that once failed. In all rows but the last, a disconnected worker wrote
  * into memory that all simulated hosts shared. In the last row, a worker kept its mapped memory although its READY
  * packet was late, and its host created another memory. */
@@ -163,5 +186,6 @@ main(void)
     test_seeds(2);
     test_known();
     test_flaps();
+    test_elastic();
     return done();
 }

@@ -23,66 +23,6 @@
 
 #include "t/lib/simulated_state.h"
 
-static uint64_t
-pick(struct cluster *s, uint64_t n)
-{
-    return next_random(&s->random) % n;
-}
-
-static void
-wrong(struct cluster *s, const char *why)
-{
-    if (!s->wrong++) s->why = why;
-}
-
-static struct sim_worker *
-worker_of(struct cluster *s, int peer)
-{
-    return &s->worker[peer % WORKERS];
-}
-
-/* ---- memory segments ---- */
-
-/* Returns the host of a rank. Ranks alternate between the hosts. */
-static const char *
-machine_of(const struct cluster *s, int rank)
-{
-    static const char *const machine[] = {"m", "other"};
-    return machine[MAX(rank, 0) % s->trial.hosts];
-}
-
-/* Returns the address of a rank's number in the memory of the worker's epoch. */
-static uint64_t *
-value_of(struct cluster *s, int rank)
-{
-    int host = rank % s->trial.hosts;
-    int keeper = host ? coordinator_keeper(s->c, host) : -1;
-    return &s->memory[host ? worker_of(s, coordinator_member(s->c, keeper)->peer)->memory : s->own][rank];
-}
-
-static void
-read_values(struct cluster *s, uint64_t value[WORLD])
-{
-    for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
-}
-
-static int
-make_memory(struct cluster *s)
-{
-    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
-    return s->nmemory++;
-}
-
-/* Maps the segment that a job names. A worker that already maps a segment of the same epoch must get the same
- * segment. */
-static void
-map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
-{
-    if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
-    w->memory = j->memory;
-    w->made = j->made;
-}
-
 /* ---- the worker's side ---- */
 
 static void
@@ -401,7 +341,11 @@ on_tell(void *arg, const struct notice *n)
         if (!worker_of(s, coordinator_member(s->c, n->rank)->peer)->hung) wrong(s, "a worker is lost that progresses");
     }
     if (n->kind == NOTICE_FORMED) {
+        int nin = 0;
         s->formed = true;
+        for (int r = 0; r < s->world; r++) nin += coordinator_member(s->c, r)->state == MEMBER_READY;
+        s->fewest = s->fewest ? MIN(s->fewest, nin) : nin;
+        s->most = MAX(s->most, nin);
         for (int r = 0; r < s->world; r++) {
             int peer = coordinator_member(s->c, r)->peer;
             s->taken += peer >= 0 && worker_of(s, peer)->kept;
@@ -470,11 +414,22 @@ on_its_way(const struct cluster *s, int rank)
     return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
+/* Starts a worker that nobody expects, for an elastic job, unless enough workers wait already. */
+static void
+start_newcomer(struct cluster *s)
+{
+    static const unsigned char none[CLUSTER_ID];
+    int nalive = 0;
+    for (int i = 0; i < s->nworker; i++) nalive += s->worker[i].alive;
+    if (nalive < s->world + 2 && s->nworker < WORKERS) worker_start(s, -1, none);
+}
+
 /* Starts a worker for every absent rank. */
 static void
 start_absent(struct cluster *s)
 {
     s->takes_over = false;
+    if (s->trial.least) return;
     for (int r = 0; r < s->world; r++)
         if (coordinator_member(s->c, r)->state == MEMBER_ABSENT && !on_its_way(s, r)) start_for(s, r);
 }
@@ -487,7 +442,7 @@ recover(struct cluster *s)
     for (int r = 0; r < s->world; r++) {
         enum member_state state = coordinator_member(s->c, r)->state;
         alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
-        lost += state == MEMBER_LOST || state == MEMBER_ABSENT;
+        lost += state == MEMBER_LOST || state == MEMBER_ABSENT || (state == MEMBER_RETIRED && s->trial.least);
     }
     bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
     int workers = fewer ? alive : alive + lost;
@@ -508,6 +463,7 @@ program_turn(struct cluster *s)
     static const struct places places[2];
     enum coordinator_phase phase = coordinator_phase(s->c);
     if (s->filing.on && !s->filing.cancelled && pick(s, 30) == 0) cancel_files(s);
+    if (s->trial.least && pick(s, phase == CLUSTER_GATHER ? 10 : 60) == 0) start_newcomer(s);
     if (phase == CLUSTER_BROKEN) {
         recover(s);
     } else if (phase == CLUSTER_GATHER && all_here(s)) {
@@ -516,6 +472,12 @@ program_turn(struct cluster *s)
         start_absent(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
         if (s->filing.on && s->filing.loads) return;
+        if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
+            s->grown++;
+            s->formed = false;
+            if (coordinator_recover(s->c, s->world)) wrong(s, "an elastic job does not grow");
+            return;
+        }
         if (s->trial.files && !s->filing.on && pick(s, 2)) {
             begin_files(s, s->restore);
             if (s->restore) return;
@@ -611,6 +573,7 @@ coordinator_begin(struct cluster *s)
 {
     struct coordinator_env env = {s, on_send, on_cut, on_tell};
     struct coordinator_options o = {.world = s->world,
+                                    .least = s->trial.least,
                                     .silence = SILENCE,
                                     .hang = STILL,
                                     .direct = s->trial.speaks ? 1 : WORLD,
@@ -650,6 +613,10 @@ misfortune(struct cluster *s)
     if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
         break_connection(s, w);
+        return;
+    }
+    if (s->trial.least && w->alive && member_rank(w->member) < 0 && fault(s, 400)) {
+        worker_kill(w); /* a worker that waits; the coordinator does not notice its end */
         return;
     }
     if (!w->alive || w->cut || member_rank(w->member) < 0)
@@ -787,8 +754,8 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost,    s->life - 1, s->taken, s->filed, s->given_up, s->united,
-                            s->resumed, s->hung,     {0},      k,        s->why};
+    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed,
+                            s->grown, s->fewest,   s->most,  s->hung,  {0},         k,         s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

@@ -98,6 +98,7 @@ local calls = {
   index_put_ = function(o) return rille.zeros({2}):index_put_({0}, 1, o) end,
   from_local = function(o) return rille.from_local({rille.ones(2)}, with({placement = rille.placement("cpu", {0}), sbp = "S(0)"}, o)) end,
   per_rank = function(o) return rille.per_rank(function(_, a) return a end, with({inputs = {"B"}, outputs = {"B"}}, o)) end,
+  ["train.elastic"] = rille.train.elastic,
   ["train.exit_if_stopping"] = function(o) return rille.train.exit_if_stopping(nil, nil, o) end,
   ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
   ["train.replicas"] = rille.train.replicas,

@@ -144,13 +144,12 @@ static void
 note_lost_member(struct cluster *c, const struct notice *n)
 {
     const struct member_info *m = coordinator_member(c->c, n->rank);
+    bool again = m->stayed || n->rank >= c->options.started;
+    c->epoch.vain |= !again && !c->epoch.formed;
     if (c->epoch.nloss < LOSSES) {
         struct cluster_loss *l = &c->epoch.loss[c->epoch.nloss++];
-        *l = (struct cluster_loss){.rank = n->rank,
-                                   .pid = (int)m->pid,
-                                   .task = -1,
-                                   .node = -1,
-                                   .again = m->stayed || n->rank >= c->options.started};
+        *l = (struct cluster_loss){
+            .rank = n->rank, .pid = (int)m->pid, .task = -1, .node = -1, .again = again || c->options.least};
         /* without a reported pid, uses the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
@@ -162,7 +161,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         }
     }
     c->epoch.full = false; /* cancels a NOTICE_FULL that has not been handled */
-    c->epoch.nlost++;
+    c->epoch.lost_ns[c->epoch.nlost++ % LOSSES] = now_ns();
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
     kill_process(c, n->rank);
@@ -427,9 +426,8 @@ control_say_lost(const struct cluster *c)
     return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
 }
 
-/* Waits until the epoch is formed: all members are ready. */
-static int
-gather_members(struct cluster *c)
+int
+control_gather(struct cluster *c)
 {
     c->epoch.formed = false;
     c->wait.remind_after_ns = REMIND_MS * 1000000ll;
@@ -468,9 +466,8 @@ start_worker(struct cluster *c, int rank)
     return 0;
 }
 
-/* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */
-static int
-start_absent(struct cluster *c)
+int
+control_start_absent(struct cluster *c)
 {
     for (int r = 0; r < c->options.started; r++)
         if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && !c->process[r].ends.pid) TRY(start_worker(c, r));
@@ -515,6 +512,8 @@ open_coordinator(struct cluster *c)
     machine_text(NULL, &c->machine);
     kernels_print(&c->kernels);
     struct coordinator_options o = {.world = c->options.world,
+                                    .least = c->options.least,
+                                    .started = c->options.started,
                                     .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
                                                                     : SILENCE_TICKS,
                                     .link = (int)(c->options.link_s * 1000 / TICK_MS),
@@ -545,7 +544,7 @@ open_all(struct cluster *c)
     TRY(open_link(c));
     TRY(segment_new(host_memory(), &c->hosts.own));
     TRY(open_coordinator(c));
-    if (c->options.start && !c->options.takes_over) TRY(start_absent(c));
+    if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (pthread_create(&c->thread, NULL, cluster_thread, c))
         return fail(E_BUS, "the thread that watches the workers could not be started");
@@ -565,7 +564,7 @@ replace_controller(struct cluster *c)
     }
     int status = control_check_kept(c);
     c->passes_on = status != 0;
-    return status ? status : start_absent(c);
+    return status ? status : control_start_absent(c);
 }
 
 int
@@ -574,6 +573,11 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     *out = NULL;
     if (o->world < 1 || o->world > CLUSTER_WORLD)
         return fail(E_ARG, "a job must have 1 to %d workers, found %d", CLUSTER_WORLD, o->world);
+    if (o->least < 0 || o->least > o->world)
+        return fail(E_ARG, "the smallest number of workers must be 0 to %d, the largest number, found %d", o->world,
+                    o->least);
+    if (o->restarts < 0 || o->restarts > RESTARTS_MOST)
+        return fail(E_ARG, "the number of restarts must be 0 to %d, found %d", RESTARTS_MOST, o->restarts);
     TRY(limits_open_files(OWN_FILES + FILES * (size_t)o->world));
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
@@ -588,7 +592,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     int status = !opened ? fail(E_IO, "cannot create an event descriptor: %s", strerror(errno)) : open_all(c);
     pthread_mutex_lock(&c->lock);
     if (!status && o->start && o->takes_over) status = replace_controller(c);
-    if (!status) status = gather_members(c);
+    if (!status) status = control_gather(c);
     pthread_mutex_unlock(&c->lock);
     *out = c;
     if (status) cluster_close(out);
@@ -732,61 +736,4 @@ cluster_forget(struct cluster *c, uint64_t program)
     coordinator_forget(c->c, program);
     control_look(c);
     pthread_mutex_unlock(&c->lock);
-}
-
-/* ---- loss and recovery ---- */
-
-bool
-cluster_lost(struct cluster *c, int i, struct cluster_loss *out)
-{
-    pthread_mutex_lock(&c->lock);
-    bool there = i < c->epoch.nloss;
-    if (there) *out = c->epoch.loss[i];
-    pthread_mutex_unlock(&c->lock);
-    return there;
-}
-
-static bool
-cluster_is_ready(const struct cluster *c)
-{
-    enum coordinator_phase phase = coordinator_phase(c->c);
-    return phase >= CLUSTER_IDLE && phase != CLUSTER_BROKEN;
-}
-
-bool
-cluster_stands(struct cluster *c)
-{
-    pthread_mutex_lock(&c->lock);
-    bool does = cluster_is_ready(c);
-    pthread_mutex_unlock(&c->lock);
-    return does;
-}
-
-/* Begins to gather the next epoch, and starts a process for each rank of the epoch that has no worker. */
-static int
-begin_next_epoch(struct cluster *c, int workers)
-{
-    int there = 0;
-    for (int r = 0; r < c->options.world; r++) there += coordinator_member(c->c, r)->state != MEMBER_RETIRED;
-    TRY(coordinator_recover(c->c, workers ? workers : there));
-    c->epoch.nloss = 0;
-    return c->options.start ? start_absent(c) : 0;
-}
-
-static int
-controller_recover(struct cluster *c, int workers)
-{
-    if (cluster_is_ready(c)) return fail(E_STATE, "recover: no worker is lost, so there is nothing to recover");
-    atomic_store(&c->wait.interrupted, 0);
-    if (coordinator_phase(c->c) == CLUSTER_BROKEN) TRY(begin_next_epoch(c, workers));
-    return gather_members(c);
-}
-
-int
-cluster_recover(struct cluster *c, int workers)
-{
-    pthread_mutex_lock(&c->lock);
-    int status = controller_recover(c, workers);
-    pthread_mutex_unlock(&c->lock);
-    return status;
 }

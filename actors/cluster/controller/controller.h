@@ -19,9 +19,10 @@
 struct cluster;
 
 /* time to wait for workers that an earlier controller left, ms; longer than a link takes to reconnect (link.c) */
-enum { TAKE_OVER_MS = 1500 };
+enum { TAKE_OVER_MS = 1500, RESTARTS_MOST = 63 };
 struct cluster_options {
-    int world;        /* number of workers of the job */
+    int world;        /* number of workers of the job; of an elastic job, the largest */
+    int least;        /* smallest number of workers of an elastic job; 0: the job is not elastic */
     const char *bind; /* address to bind, "tcp://127.0.0.1:5555"; NULL: ipc sockets in a private folder of the user */
     const char *key_file; /* path of the key file; NULL: no key */
     const char *job;      /* text that names the job; NULL: no name */
@@ -37,6 +38,10 @@ struct cluster_options {
     /* If true, cluster_open waits TAKE_OVER_MS for workers that an earlier coordinator left, then starts the missing
      * workers. E_PLACE: a worker that was left has other devices than `devices`. */
     bool takes_over;
+    /* cluster_recover() fails if more than `restarts` workers were lost within restarts_s seconds; restarts_s 0: no
+     * limit. restarts: at most RESTARTS_MOST */
+    int restarts;
+    double restarts_s;
     double link_s;    /* time for which a packet that was reported as sent may be missing, s; 0: 3 s */
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
     double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
@@ -185,17 +190,28 @@ struct cluster_loss {
     uint32_t run; /* number of the run that was in progress; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
     int32_t node; /* program node of the act that a hung worker was running; -1: not known */
-    /* true if a replacement may join the cluster: the lost worker had joined before this epoch, or this process had
-     * not started it by start() */
+    /* true if a recovery may succeed: the lost worker had joined before this epoch, this process had not started it by
+     * start(), or the job is elastic */
     bool again;
 };
 /* Describes the i-th member lost in this epoch, in the order of losses; false: fewer members were lost. */
 bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
 /* Returns true if the epoch is formed and has lost no member. */
 bool cluster_stands(struct cluster *c);
-/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before).
+/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before; in an
+ * elastic job all who are present or wait, but at least the smallest number). E_STATE: too many losses.
  * After an interrupted call, continues the epoch that the interrupted call had begun. E_LOST: a further member was
  * lost meanwhile. */
 int cluster_recover(struct cluster *c, int workers);
+/* Returns true if the job is elastic, and cluster_grow() would admit workers that wait for a rank. */
+bool cluster_can_grow(struct cluster *c);
+/* Begins the next epoch if cluster_can_grow(), and sets *grew to true. Requests about files must have ended. E_LOST: a
+ * member was lost meanwhile. */
+int cluster_grow(struct cluster *c, bool *grew);
+/* Returns the number of the tables of devices, which changes when a device's memory or thread changes. Plans of other
+ * tables are invalid. */
+uint32_t cluster_table(const struct cluster *c);
+/* Returns true if the worker to which a device belongs is present. Otherwise another worker runs the device. */
+bool cluster_is_present(struct cluster *c, int kind, int device);
 
 #endif

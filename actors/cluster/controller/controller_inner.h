@@ -80,7 +80,9 @@ struct cluster {
         bool full, formed;
         struct cluster_loss loss[LOSSES];
         int nloss;
-        uint32_t nlost; /* number of losses so far; the epoch has ended if this number changes */
+        bool vain;               /* a worker that was started for this epoch was lost before it had joined */
+        uint32_t nlost;          /* number of losses so far; the epoch has ended if this number changes */
+        int64_t lost_ns[LOSSES]; /* time of loss i, ns, at i % LOSSES */
     } epoch;
     struct {
         struct cluster_job *job; /* the job in progress; NULL: none */
@@ -102,12 +104,15 @@ struct cluster {
         struct segment *own, *bus;
         char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of `own` and of `bus` */
     } hosts;
-    struct { /* the devices of all workers, set when all ranks are present for the first time */
+    struct { /* the devices of all workers; a rank's devices are added when the rank is present for the first time */
         struct device_counts devices;
         struct range *range;
         struct plan_range *plan_range; /* the entries of `range`, in the form that plan maps use */
         struct slot *slot;
         uint64_t *bytes; /* size of each memory in bytes */
+        bool *settled;   /* by rank: the tables contain the rank's devices */
+        int *range_rank; /* by range: rank of its devices */
+        uint32_t number; /* number of the tables, which grows when they change */
         int nrange, nslot;
         uint32_t abilities; /* abilities that all cuda devices have, bits of enum device_flags */
     } table;
@@ -115,6 +120,10 @@ struct cluster {
 
 /* Returns E_LOST, with an error text that names the worker that was lost first. */
 int control_say_lost(const struct cluster *c);
+/* Waits until the epoch is formed: all members are ready. The caller holds the lock. */
+int control_gather(struct cluster *c);
+/* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */
+int control_start_absent(struct cluster *c);
 /* Handles packets that have arrived, and wakes the cluster's thread. Must be called after each send outside of
  * attend(), because a send can consume the edge-triggered event of packets that have arrived. The caller holds the
  * lock. */

@@ -59,41 +59,69 @@ threads_of(const struct cluster *c, const struct device_counts *d)
     return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
 }
 
-/* Returns the number of slots that the memory has so far. */
-static uint32_t
-slots_of(const struct cluster *c, int memory)
-{
-    uint32_t n = 0;
-    for (int s = 0; s < c->table.nslot; s++) n += c->table.slot[s].memory == (uint32_t)memory;
-    return n;
-}
-
-/* Numbers a rank's devices, kind by kind, after the devices of lower ranks. Adds slots for the worker. */
+/* Numbers a rank's devices, kind by kind, after the devices of ranks that were settled before. */
 static int
 settle_rank(struct cluster *c, int rank)
 {
     struct device_counts d;
     TRY(member_counts(c, rank, &d));
-    int memory = coordinator_member(c->c, rank)->memory;
-    uint32_t n = threads_of(c, &d), first = slots_of(c, memory);
-    if (c->table.nslot + (int)n > CLUSTER_SLOTS)
-        return fail(E_ARG, "a job can have at most %d device threads, found %d", CLUSTER_SLOTS,
-                    c->table.nslot + (int)n);
-    if (first + n > BUS_HOST_SLOTS)
-        return fail(E_ARG, "one host can have at most %d device threads, found %d", BUS_HOST_SLOTS, (int)(first + n));
-    if (rank == 0) c->table.devices.first = d.first;
+    uint32_t n = threads_of(c, &d);
+    if (c->table.nrange == 0) c->table.devices.first = d.first;
     if (d.n[DEV_CUDA]) c->table.abilities &= coordinator_member(c->c, rank)->abilities;
     for (int k = 0; k < NDEVICE_KIND; k++) {
         if (!d.n[k]) continue;
-        c->table.range[c->table.nrange++] = (struct range){.kind = (uint32_t)k,
-                                                           .first = (uint32_t)c->table.devices.n[k],
-                                                           .n = (uint32_t)d.n[k],
-                                                           .slot = first,
-                                                           .nslot = n,
-                                                           .memory = (uint32_t)memory};
+        c->table.range_rank[c->table.nrange] = rank;
+        c->table.range[c->table.nrange++] = (struct range){
+            .kind = (uint32_t)k, .first = (uint32_t)c->table.devices.n[k], .n = (uint32_t)d.n[k], .nslot = n};
         c->table.devices.n[k] += d.n[k];
     }
-    for (uint32_t t = 0; t < n; t++) c->table.slot[c->table.nslot++] = (struct slot){(uint32_t)memory, (uint32_t)rank};
+    return 0;
+}
+
+/* Returns the memory of a rank's devices: that of its host. If the host has no workers, the devices move to another
+ * host. */
+static uint32_t
+home_of_rank(const struct cluster *c, int rank)
+{
+    int memory = coordinator_member(c->c, rank)->memory, m = 0;
+    if (coordinator_inhabited(c->c, memory) || coordinator_memory(c->c, memory)->own) return (uint32_t)memory;
+    while (!coordinator_inhabited(c->c, m)) m++;
+    return (uint32_t)m;
+}
+
+/* Adds n slots of a rank to the table. used: number of slots of the memory so far. */
+static int
+add_slots(struct cluster *c, int rank, uint32_t memory, uint32_t n, uint32_t *used)
+{
+    if (c->table.nslot + (int)n > CLUSTER_SLOTS)
+        return fail(E_ARG, "a job can have at most %d device threads, found %d", CLUSTER_SLOTS,
+                    c->table.nslot + (int)n);
+    if (*used + n > BUS_HOST_SLOTS)
+        return fail(E_ARG, "one host can have at most %d device threads, found %d", BUS_HOST_SLOTS, (int)(*used + n));
+    *used += n;
+    for (uint32_t t = 0; t < n; t++) c->table.slot[c->table.nslot++] = (struct slot){memory, (uint32_t)rank};
+    return 0;
+}
+
+/* Assigns each range of devices to a memory and to slots of the memory. Gives the tables a new number if anything
+ * changes. slots: number of slots of each memory. */
+static int
+assign_slots(struct cluster *c, uint32_t *slots)
+{
+    bool changed = c->hosts.memory[c->hosts.home].map.nrange != c->table.nrange;
+    c->table.nslot = 0;
+    for (int i = 0, rank = -1; i < c->table.nrange; i++) {
+        struct range *r = &c->table.range[i];
+        bool first = c->table.range_rank[i] != rank;
+        uint32_t memory = first ? home_of_rank(c, c->table.range_rank[i]) : r[-1].memory;
+        uint32_t slot = first ? slots[memory] : r[-1].slot;
+        rank = c->table.range_rank[i];
+        changed = changed || r->memory != memory || r->slot != slot;
+        r->memory = memory;
+        r->slot = slot;
+        if (first) TRY(add_slots(c, rank, memory, r->nslot, &slots[memory]));
+    }
+    c->table.number += changed;
     return 0;
 }
 
@@ -101,7 +129,6 @@ settle_rank(struct cluster *c, int rank)
 static void
 settle_plan_ranges(struct cluster *c)
 {
-    c->table.plan_range = must_alloc(sizeof *c->table.plan_range * (size_t)(c->table.nrange + 1));
     for (int i = 0; i < c->table.nrange; i++) {
         const struct range *r = &c->table.range[i];
         c->table.plan_range[i] = (struct plan_range){(int32_t)r->kind, (int32_t)r->first, (int32_t)r->n,
@@ -139,13 +166,9 @@ settle_memory(struct cluster *c, int number)
     bool own = coordinator_memory(c->c, number)->own;
     *m = (struct memory){.of = c,
                          .number = number,
-                         .map = {.nrange = c->table.nrange,
-                                 .nslot = (int32_t)slots_of(c, number),
-                                 .memory = number,
-                                 .range = c->table.plan_range},
+                         .map = {.nrange = c->table.nrange, .memory = number, .range = c->table.plan_range},
                          .made_epoch = coordinator_memory(c->c, number)->made_epoch};
     c->table.bytes[number] = memory_bytes(c, number);
-    if (own) c->hosts.home = number;
     m->nheap = 1 + position_heaps(&m->map, number);
     m->heap = must_alloc(sizeof *m->heap * (size_t)m->nheap);
     for (int i = 0; i < m->nheap; i++) {
@@ -167,21 +190,57 @@ renew_memory(const struct memory *m)
     return 0;
 }
 
-/* Fills the cluster's tables of devices, slots and memories, when all ranks are present for the first time. */
-static int
-settle_memories(struct cluster *c)
+/* Makes the cluster's tables, which have room for all ranks: plans refer to their entries. */
+static void
+make_tables(struct cluster *c)
 {
-    c->hosts.nmemory = coordinator_memories(c->c);
-    c->hosts.memory = must_alloc(sizeof *c->hosts.memory * (size_t)c->hosts.nmemory);
-    c->table.bytes = must_alloc(sizeof *c->table.bytes * (size_t)c->hosts.nmemory);
-    c->table.range = must_alloc(sizeof *c->table.range * (size_t)(c->options.world * NDEVICE_KIND));
+    size_t world = (size_t)c->options.world;
+    c->hosts.memory = must_alloc(sizeof *c->hosts.memory * world);
+    c->table.bytes = must_alloc(sizeof *c->table.bytes * world);
+    c->table.range = must_alloc(sizeof *c->table.range * world * NDEVICE_KIND);
+    c->table.plan_range = must_alloc(sizeof *c->table.plan_range * world * NDEVICE_KIND);
     c->table.slot = must_alloc(sizeof *c->table.slot * CLUSTER_SLOTS);
+    c->table.settled = must_alloc(sizeof *c->table.settled * world);
+    c->table.range_rank = must_alloc(sizeof *c->table.range_rank * world * NDEVICE_KIND);
     c->table.abilities = UINT32_MAX;
-    for (int r = 0; r < c->options.world; r++) TRY(settle_rank(c, r));
-    if (c->table.devices.n[DEV_CUDA]) TRY(cuda_join(c->table.abilities, 0, 0));
+}
+
+/* Completes the maps from which plans are compiled. Chooses the memory of this host, or a memory with workers, as the
+ * memory for which the session compiles. */
+static void
+settle_maps(struct cluster *c, const uint32_t *slots)
+{
     settle_plan_ranges(c);
-    for (int m = 0; m < c->hosts.nmemory; m++) TRY(settle_memory(c, m));
-    return 0;
+    for (int m = c->hosts.nmemory - 1; m >= 0; m--) {
+        c->hosts.memory[m].map.nrange = c->table.nrange;
+        c->hosts.memory[m].map.nslot = (int32_t)slots[m];
+        if (!slots[c->hosts.home] && slots[m]) c->hosts.home = m;
+    }
+    for (int m = 0; m < c->hosts.nmemory; m++)
+        if (coordinator_memory(c->c, m)->own) c->hosts.home = m;
+}
+
+/* Adds the devices and memories of ranks that are present for the first time to the cluster's tables, and assigns the
+ * devices to the memories that have workers in this epoch. */
+static int
+settle_epoch(struct cluster *c)
+{
+    int first = c->hosts.nmemory;
+    if (!c->table.range) make_tables(c);
+    for (int r = 0; r < c->options.world; r++) {
+        if (c->table.settled[r] || coordinator_member(c->c, r)->state == MEMBER_RETIRED) continue;
+        c->table.settled[r] = true;
+        TRY(settle_rank(c, r));
+        if (c->table.devices.n[DEV_CUDA]) TRY(cuda_join(c->table.abilities, 0, 0));
+    }
+    c->hosts.nmemory = coordinator_memories(c->c);
+    uint32_t *slots = must_alloc(sizeof *slots * (size_t)c->hosts.nmemory);
+    int status = assign_slots(c, slots);
+    settle_plan_ranges(c);
+    for (int m = first; m < c->hosts.nmemory && !status; m++) status = settle_memory(c, m);
+    if (!status) settle_maps(c, slots);
+    free(slots);
+    return status;
 }
 
 /* Makes the segment for this host's messages in an epoch. Sets text to "PATH BYTES". */
@@ -203,12 +262,13 @@ int
 control_begin(struct cluster *c)
 {
     c->epoch.full = false;
-    if (!c->table.range) TRY(settle_memories(c));
+    TRY(settle_epoch(c));
     TRY(new_bus(c, c->hosts.bus_text));
     struct form f = {.threads = (uint32_t)c->options.threads,
                      .abilities = c->table.abilities,
                      .segment = c->hosts.path,
                      .bus = c->hosts.bus_text,
+                     .table = c->table.number,
                      .nrange = c->table.nrange,
                      .nslot = c->table.nslot,
                      .range = c->table.range,
@@ -225,6 +285,7 @@ control_renew(struct cluster *c)
         uint32_t made = coordinator_memory(c->c, m)->made_epoch;
         if (c->hosts.memory[m].made_epoch == made) continue;
         c->hosts.memory[m].made_epoch = made;
+        if (!coordinator_inhabited(c->c, m)) continue; /* nobody can hold bytes there */
         pthread_mutex_unlock(&c->lock);
         int status = renew_memory(&c->hosts.memory[m]);
         pthread_mutex_lock(&c->lock);
@@ -248,6 +309,8 @@ control_free(struct cluster *c)
     free(c->table.range);
     free(c->table.plan_range);
     free(c->table.slot);
+    free(c->table.settled);
+    free(c->table.range_rank);
 }
 
 /* ---- queries ---- */
@@ -268,6 +331,12 @@ int
 cluster_memories(const struct cluster *c)
 {
     return c->hosts.nmemory;
+}
+
+uint32_t
+cluster_table(const struct cluster *c)
+{
+    return c->table.number;
 }
 
 int

@@ -7,7 +7,7 @@
 
 /* Returns the index of a slot in the table of all slots. slot: number of the slot in the memory. */
 static int
-rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
+index_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {
     int s = 0;
     for (; s < c->table.nslot; s++)
@@ -19,7 +19,7 @@ rank_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 static int
 owner_of(const struct cluster *c, const struct range *h, uint32_t n)
 {
-    return (int)coordinator_slot(c->c, rank_of_slot(c, h->memory, h->slot + n % h->nslot));
+    return (int)coordinator_slot(c->c, index_of_slot(c, h->memory, h->slot + n % h->nslot));
 }
 
 int
@@ -34,6 +34,22 @@ cluster_owner(struct cluster *c, int kind, int device)
     }
     pthread_mutex_unlock(&c->lock);
     return rank;
+}
+
+bool
+cluster_is_present(struct cluster *c, int kind, int device)
+{
+    bool is = false;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < c->table.nrange; i++) {
+        const struct range *h = &c->table.range[i];
+        uint32_t n = (uint32_t)device - h->first;
+        if ((int)h->kind != kind || n >= h->n) continue;
+        int slot = index_of_slot(c, h->memory, h->slot + n % h->nslot);
+        is = c->table.slot[slot].owner == coordinator_slot(c->c, slot);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return is;
 }
 
 /* Prints the devices that the rank runs at present, such as "cpu:2 cpu:3". */

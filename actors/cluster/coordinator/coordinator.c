@@ -34,6 +34,7 @@ coordinator_new(const struct coordinator_options *o, const struct coordinator_en
     c->options = *o;
     c->env = *env;
     c->epoch = c->every = 1;
+    c->started = o->started;
     c->member = must_alloc(sizeof *c->member * (size_t)o->world);
     for (int r = 0; r < o->world; r++) c->member[r].info.peer = c->member[r].info.memory = -1;
     return c;
@@ -58,7 +59,9 @@ coordinator_free(struct coordinator **cp)
     *cp = NULL;
     if (!c) return;
     for (int r = 0; r < c->options.world; r++) member_forget(&c->member[r]);
-    for (int i = 0; i < c->nshipped; i++) shipped_free(c, &c->shipped[i]);
+    for (int i = 0; i < c->nshipped; i++) shipped_free(&c->shipped[i]);
+    while (c->nwaiting) coordinate_forget_waiting(c, c->nwaiting - 1);
+    free(c->waiting);
     for (int m = 0; m < c->nmemory; m++) {
         free(c->memory[m].info.machine);
         free(c->memory[m].segment);
@@ -129,14 +132,27 @@ detach(struct coordinator *c, struct member *m)
 
 /* Records the pid of a lost process on another host. A worker of that host kills the process, because it could still
  * write to memory that its host's other processes use. On the coordinator's host, the owner of the coordinator kills
- * lost processes. */
+ * lost processes. A worker whose memory is not assigned yet has mapped no memory. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
     struct memory *at = m->info.memory >= 0 ? &c->memory[m->info.memory] : NULL;
-    if (!at || at->info.own || !is_in(m)) return;
+    if (!at || at->info.own || !is_in(m) || m->machine) return;
     GROW(at->lost, at->nlost + 1, at->lost_capacity);
     at->lost[at->nlost++] = m->info.pid;
+}
+
+void
+coordinate_break(struct coordinator *c)
+{
+    bool spoke = coordinate_speaks(c);
+    c->phase = CLUSTER_BROKEN;
+    c->asked = 0;
+    for (int r = 0; r < c->options.world; r++) {
+        c->member[r].files = 0;
+        if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
+    }
+    coordinate_stop(c, STOP_LOST);
 }
 
 void
@@ -151,14 +167,7 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     c->first_out = MIN(c->first_out, rank);
     detach(c, m);
     for (int i = 0; i < c->nshipped; i++) c->shipped[i].has[rank] = 0, c->shipped[i].rows[rank] = 0;
-    bool spoke = coordinate_speaks(c);
-    c->phase = CLUSTER_BROKEN;
-    c->asked = 0;
-    for (int r = 0; r < c->options.world; r++) {
-        c->member[r].files = 0;
-        if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
-    }
-    coordinate_stop(c, STOP_LOST);
+    coordinate_break(c);
     coordinate_tell(c, (struct notice){.kind = NOTICE_LOST, .rank = rank, .text = how});
 }
 
@@ -196,6 +205,8 @@ coordinator_gone(struct coordinator *c, int rank, const char *how)
 void
 coordinator_cut(struct coordinator *c, int peer, const char *how)
 {
+    for (int i = 0; i < c->nwaiting; i++)
+        if (c->waiting[i].peer == peer) coordinate_forget_waiting(c, i--);
     if (peer < c->npeer && c->peer[peer].rank >= 0) coordinate_lose(c, c->peer[peer].rank, how);
 }
 
@@ -263,6 +274,8 @@ coordinator_tick(struct coordinator *c)
         else if (m->info.lag > (c->options.link ? c->options.link : LINK_TICKS))
             lose_silent(c, r, lost_packet);
     }
+    for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++) /* shows that this coordinator is alive */
+        coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_WELCOME, .rank = -1});
     coordinate_find_hang(c);
 }
 
@@ -394,6 +407,8 @@ void
 coordinator_bye(struct coordinator *c)
 {
     send_to_all(c, (struct packet){.kind = PACKET_BYE});
+    for (int i = 0; i < c->nwaiting; i++)
+        coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_BYE});
 }
 
 /* ---- queries ---- */

@@ -44,6 +44,14 @@
  * START carries the number of the last failed run, so every rank knows which communicators must be created again.
  * Before the first run of a program, the collectives of all its partitions are compared.
  *
+ * An **elastic** job runs with `least` to `world` workers. An epoch begins as soon as `least` workers are present, and
+ * retires the ranks that nobody has. A worker that finds no free rank waits, and keeps its link: it gets a WELCOME
+ * without a rank, again every WAIT_TICKS ticks. The next epoch opens all ranks, and waiting workers get them first, so
+ * a spare worker replaces a lost one at once. coordinator_recover() begins the next epoch after a loss, or to admit
+ * waiting workers. An elastic job can lose all workers of another host without GPUs. Then no member has the memory of
+ * that host; the owner of the coordinator must move the slots to other memories, and the bytes are lost. A worker that
+ * is admitted without a loss may have any retired rank, whatever its host.
+ *
  * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
  * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
  * changes.
@@ -61,6 +69,7 @@ enum {
     CLUSTER_ID = 16,
     COORDINATOR_IDLE = 32,
     SILENCE_GROWTH = 4, /* largest factor by which delayed heartbeats extend `silence` */
+    WAIT_TICKS = 10,    /* ticks between two packets to a worker that waits for a rank */
     LINK_TICKS = 30,    /* default of coordinator_options.link and of member_options.link */
 };
 
@@ -92,7 +101,7 @@ enum member_state {
     MEMBER_READY,   /* the worker has mapped the epoch's memory */
     MEMBER_BUSY,    /* the worker makes its memory or port, compiles a program, or runs */
     MEMBER_LOST,
-    MEMBER_RETIRED, /* the worker is lost for good; its slots are run by other workers */
+    MEMBER_RETIRED, /* the rank has no worker; its slots are run by other workers */
 };
 const char *member_state_text(enum member_state state);
 
@@ -146,7 +155,9 @@ struct coordinator_env {
 };
 
 struct coordinator_options {
-    int world;   /* number of workers */
+    int world;   /* number of workers; of an elastic job, the largest */
+    int least;   /* number of workers with which an elastic job can run; 0: the job is not elastic */
+    int started; /* the owner starts the workers of the ranks below; an elastic job waits for these workers */
     int silence; /* ticks without a heartbeat after which a member is lost, if its heartbeats arrive in time */
     int link;    /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
     /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
@@ -199,6 +210,7 @@ bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 struct form {
     uint32_t threads, abilities;
     const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
+    uint32_t table; /* number of the tables of ranges and slots; if it changes, programs are compiled again */
     int nrange, nslot;
     const struct range *range;
     const struct slot *slot;
@@ -250,10 +262,16 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN. Opens ranks that were
- * lost, or had not joined, for new workers: first the lowest rank of each memory without a member, then the lowest
- * other ranks. The remaining ranks are retired for good. E_ARG: `workers` is less than the number of living members
- * plus memories without a member, or more than the number of ranks that are not retired. */
+/* Returns true if an epoch is idle, and a waiting worker can have a rank in the next epoch. */
+bool coordinator_can_grow(const struct coordinator *c);
+/* Sets the ranks whose workers an elastic job waits for: those below `started`. */
+void coordinator_await(struct coordinator *c, int started);
+/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN, or, in an elastic job,
+ * in phase IDLE without requests about files in progress. Opens ranks that were lost, or had not joined, for new
+ * workers: first the lowest rank of each memory without a member, then the lowest other ranks. The remaining ranks are
+ * retired, for good unless the job is elastic. E_ARG: `workers` is less than the number of living members plus memories
+ * without a member, less than the smallest number of an elastic job, or more than the number of ranks that are not
+ * retired for good. */
 int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job by sending BYE to the members. */
 void coordinator_bye(struct coordinator *c);
@@ -276,6 +294,8 @@ struct memory_info {
 int coordinator_memories(const struct coordinator *c);
 /* Appends the ranks that have not joined, as in "1, 4-7". Returns the number of ranges in the text. */
 int coordinator_absent(const struct coordinator *c, struct str *out);
+/* Returns true if a member is on the memory's host. */
+bool coordinator_inhabited(const struct coordinator *c, int memory);
 /* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);

@@ -38,18 +38,22 @@ static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
     int at = c->member[rank].info.memory;
-    if (at < 0 || span_is(machine, span_text(c->memory[at].info.machine))) return true;
-    for (int r = 0; r < c->options.world; r++)
-        if (c->member[r].info.memory == at && is_in(&c->member[r])) return false;
-    return !c->memory[at].info.own;
+    if (at < 0 || c->grows || span_is(machine, span_text(c->memory[at].info.machine))) return true;
+    return !coordinator_inhabited(c, at) && !c->memory[at].info.own;
+}
+
+/* Returns true if the worker has the secret of the rank, or the rank has none. */
+static bool
+has_secret(const struct coordinator *c, int rank, const struct packet *p)
+{
+    const unsigned char *want = c->options.secret ? c->options.secret[rank] : NULL;
+    return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
 }
 
 static bool
 may_have(const struct coordinator *c, int rank, const struct packet *p)
 {
-    if (c->member[rank].info.state != MEMBER_ABSENT || !fits_memory(c, rank, p->machine)) return false;
-    const unsigned char *want = c->options.secret ? c->options.secret[rank] : NULL;
-    return !want || coordinate_zero(want) || coordinate_same(p->secret, want);
+    return c->member[rank].info.state == MEMBER_ABSENT && fits_memory(c, rank, p->machine) && has_secret(c, rank, p);
 }
 
 /* Returns the rank for a new worker: the rank that it requests, else the rank of its key, else the lowest free rank.
@@ -163,7 +167,38 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
     }
 }
 
-/* Writes to `why` the reason for rejecting a worker. Returns false if the worker is accepted. */
+/* Returns true if a worker without a rank may wait for one, because the job is elastic. */
+static bool
+may_wait(const struct coordinator *c, int want)
+{
+    if (!c->options.least || c->nwaiting >= c->options.world || want >= c->options.world) return false;
+    return want < 0 || (!is_in(&c->member[want]) && c->member[want].info.state != MEMBER_ABSENT);
+}
+
+/* Writes to `why` why a worker gets no rank. */
+static void
+object_to_rank(const struct coordinator *c, const struct packet *p, int want, struct str *why)
+{
+    const char *s = c->options.world == 1 ? "" : "s";
+    if (want >= c->options.world) {
+        str_addf(why, "rank %d is out of range: the job has %d worker%s, and ranks count from 0", want,
+                 c->options.world, s);
+    } else if (want >= 0 && c->member[want].info.state == MEMBER_ABSENT && !fits_memory(c, want, p->machine)) {
+        str_addf(why, "the devices of rank %d are on another host than the worker (", want);
+        span_print(p->host, why);
+        str_add(why, ")");
+    } else if (want >= 0) {
+        str_addf(why,
+                 "rank %d is already taken by another worker; start the worker with a free rank, or without --rank",
+                 want);
+    } else {
+        str_addf(why, "the job already has its %d worker%s; a coordinator with a larger --world accepts more",
+                 c->options.world, s);
+    }
+}
+
+/* Writes to `why` the reason for rejecting a worker. Returns false if the worker is accepted, or, without a rank, may
+ * wait for one. */
 static bool
 objection(const struct coordinator *c, int key, const struct packet *p, int rank, struct str *why)
 {
@@ -175,34 +210,21 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         object_to_job(c, p, why);
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
-    } else if (rank < 0 && want >= c->options.world) {
-        str_addf(why, "rank %d is out of range: the job has %d worker%s, and ranks count from 0", want,
-                 c->options.world, c->options.world == 1 ? "" : "s");
-    } else if (rank < 0 && want >= 0 && c->member[want].info.state == MEMBER_ABSENT &&
-               !fits_memory(c, want, p->machine)) {
-        str_addf(why, "the devices of rank %d are on another host than the worker (", want);
-        span_print(p->host, why);
-        str_add(why, ")");
-    } else if (rank < 0 && want >= 0) {
-        str_addf(why,
-                 "rank %d is already taken by another worker; start the worker with a free rank, or without --rank",
-                 want);
-    } else if (rank < 0) {
-        str_addf(why, "the job already has its %d worker%s; a coordinator with a larger --world accepts more",
-                 c->options.world, c->options.world == 1 ? "" : "s");
+    } else if (rank < 0 && !may_wait(c, want)) {
+        object_to_rank(c, p, want, why);
     } else {
         object_to_kernels(c, p, why);
-        if (!why->len) object_to_devices(c, rank, p, why);
+        if (!why->len && rank >= 0) object_to_devices(c, rank, p, why);
     }
     return why->len > 0;
 }
 
-/* Rejects the worker on a link, and sends NOTICE_REFUSED to the owner. who: text for the notice, " (host, pid 4711)"
- * or "". */
+/* Rejects the worker on a link, and sends NOTICE_REFUSED to the owner. ack: number of the last packet that the worker
+ * has received. who: text for the notice, " (host, pid 4711)" or "". */
 static void
-refuse_peer(struct coordinator *c, int peer, const char *who, const char *why)
+refuse_peer(struct coordinator *c, int peer, uint32_t ack, const char *who, const char *why)
 {
-    struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = 1, .text = span_text(why)};
+    struct packet no = {.kind = PACKET_REFUSE, .epoch = c->epoch, .seq = ack + 1, .text = span_text(why)};
     struct str text = {0};
     c->env.send(c->env.arg, peer, &no);
     coordinate_cut(c, peer);
@@ -219,7 +241,19 @@ coordinator_foreign(struct coordinator *c, int peer, int protocol)
     if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
     snprintf(why, sizeof why, "it uses protocol %d, but the coordinator (rille %.32s) uses protocol %d", protocol,
              c->options.version, WIRE_VERSION);
-    refuse_peer(c, peer, "", why);
+    refuse_peer(c, peer, 0, "", why);
+}
+
+/* Rejects a worker that sent this HELLO. */
+static void
+refuse_worker(struct coordinator *c, int peer, const struct packet *p, const char *why)
+{
+    struct str who = {0};
+    str_add(&who, " (");
+    span_print(p->host, &who);
+    str_addf(&who, ", pid %u)", p->pid);
+    refuse_peer(c, peer, p->ack, str_text(&who), why);
+    str_free(&who);
 }
 
 bool
@@ -231,46 +265,125 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Returns the memory of a machine. A machine that is not known yet gets the next number.
- * known: table of the memories' numbers, by hash of their machines. */
-static int
-memory_of_machine(struct coordinator *c, struct hash_table *known, const char *machine)
+/* Returns true if a member is on the memory's host whose memory is already assigned. */
+static bool
+has_settled_member(const struct coordinator *c, int memory)
 {
-    uint64_t hash = hash_bytes(0, machine, strlen(machine));
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == memory && !c->member[r].machine) return true;
+    return false;
+}
+
+static bool
+is_memory_of(const struct coordinator *c, int memory, const char *machine)
+{
+    return memory >= 0 && !strcmp(c->memory[memory].info.machine, machine);
+}
+
+/* Returns true if the memory belonged to a lost host, and may move to another machine. */
+static bool
+is_vacant(const struct coordinator *c, int memory)
+{
+    return memory >= 0 && !c->memory[memory].info.own && !has_settled_member(c, memory);
+}
+
+static uint64_t
+hash_of_machine(const char *machine)
+{
+    return hash_bytes(0, machine, strlen(machine));
+}
+
+/* Adds a memory to `known`, the table of the memories' numbers, by hash of their machines. */
+static void
+add_machine(const struct coordinator *c, struct hash_table *known, int memory)
+{
+    hash_add(known, hash_of_machine(c->memory[memory].info.machine), hash_index(memory));
+}
+
+/* Returns the last memory of a machine; -1: none. */
+static int
+find_machine(const struct coordinator *c, const struct hash_table *known, const char *machine)
+{
     uint32_t at = 0;
-    for (const void *item; (item = hash_next(known, hash, &at));)
-        if (!strcmp(c->memory[hash_index_of(item)].info.machine, machine)) return hash_index_of(item);
-    hash_add(known, hash, hash_index(c->nmemory));
+    int last = -1;
+    for (const void *item; (item = hash_next(known, hash_of_machine(machine), &at));)
+        if (is_memory_of(c, hash_index_of(item), machine)) last = MAX(last, hash_index_of(item));
+    return last;
+}
+
+/* Returns the memory for a worker that was admitted as a rank. After a loss, the memory of a lost host moves to the
+ * machine of its rank's new worker. A machine without a memory gets the memory of a lost host, if the rank had that
+ * memory or there are as many memories as ranks, or the next number. */
+static int
+memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
+{
+    int own = c->member[rank].info.memory, spare = is_vacant(c, own) ? own : -1;
+    if (is_memory_of(c, own, machine)) return own;
+    int found = c->grows || spare < 0 ? find_machine(c, known, machine) : -1;
+    if (found >= 0) return found;
+    for (int m = 0; m < c->nmemory && spare < 0 && c->nmemory == c->options.world; m++)
+        if (is_vacant(c, m)) spare = m;
+    if (spare >= 0) {
+        free(c->memory[spare].info.machine);
+        c->memory[spare].info.machine = coordinate_text(span_text(machine));
+        add_machine(c, known, spare);
+        return spare;
+    }
     c->memory = must_realloc(c->memory, sizeof *c->memory * (size_t)(c->nmemory + 1));
     c->memory[c->nmemory] = (struct memory){.info = {.machine = coordinate_text(span_text(machine)),
                                                      .own = !strcmp(machine, c->options.machine),
                                                      .keeper = -1,
                                                      .made_epoch = c->epoch}};
+    add_machine(c, known, c->nmemory);
     return c->nmemory++;
 }
 
 /* Assigns a memory to every rank; called when all ranks are present. If a host was lost, its memory moves to the
  * host of the new workers. */
-void
-coordinate_full(struct coordinator *c, int rank)
+static void
+assign_memories(struct coordinator *c)
 {
-    bool first = c->nmemory == 0;
     struct hash_table known = {0};
+    for (int m = 0; m < c->nmemory; m++) add_machine(c, &known, m);
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!m->machine) continue;
-        if (first) m->info.memory = memory_of_machine(c, &known, m->machine);
-        struct memory_info *at = &c->memory[m->info.memory].info;
-        if (strcmp(at->machine, m->machine)) {
-            free(at->machine);
-            at->machine = m->machine;
-        } else {
-            free(m->machine);
-        }
+        m->info.memory = memory_of_machine(c, &known, r, m->machine);
+        free(m->machine);
         m->machine = NULL;
     }
     hash_free(&known);
+}
+
+/* Retires the absent ranks of an elastic job that nobody is expected to join, if enough workers are present. A rank
+ * that the job cannot do without stays open (coordinate_first_gone). */
+static void
+retire_unexpected(struct coordinator *c)
+{
+    int nin = 0;
+    for (int r = 0; r < c->options.world; r++) nin += is_in(&c->member[r]);
+    if (!c->options.least || nin < c->options.least) return;
+    for (int r = c->started; r < c->options.world; r++) {
+        struct member_info *m = &c->member[r].info;
+        if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) == r)) continue;
+        m->state = MEMBER_RETIRED;
+    }
+}
+
+void
+coordinate_complete(struct coordinator *c, int rank)
+{
+    if (c->phase != CLUSTER_GATHER) return;
+    retire_unexpected(c);
+    if (!coordinate_all_in(c)) return;
+    assign_memories(c);
     coordinate_tell(c, (struct notice){.kind = NOTICE_FULL, .rank = rank});
+}
+
+void
+coordinator_await(struct coordinator *c, int started)
+{
+    c->started = started;
 }
 
 static void
@@ -293,6 +406,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};
     if (p->link.n) memcpy(m->link, p->link.bytes, CLUSTER_ID);
+    m->window.last = p->ack;
     m->connection = p->count;
     c->peer[peer].rank = rank;
     coordinate_send(c, rank,
@@ -302,7 +416,83 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                     .world = (uint32_t)c->options.world,
                                     .beat = span_text(c->options.beat),
                                     .bulk = span_text(c->options.bulk)});
-    if (c->phase == CLUSTER_GATHER && coordinate_all_in(c)) coordinate_full(c, rank);
+}
+
+/* ---- workers that wait for a rank ---- */
+
+void
+coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p)
+{
+    p.epoch = c->epoch;
+    p.seq = ++w->said;
+    p.job = (struct span){c->options.job, CLUSTER_ID};
+    c->env.send(c->env.arg, w->peer, &p);
+}
+
+void
+coordinate_forget_waiting(struct coordinator *c, int i)
+{
+    str_free(&c->waiting[i].hello);
+    c->nwaiting--;
+    memmove(&c->waiting[i], &c->waiting[i + 1], sizeof *c->waiting * (size_t)(c->nwaiting - i));
+}
+
+/* Reads the HELLO of a waiting worker. */
+static struct packet
+hello_of(const struct waiting *w)
+{
+    struct packet p;
+    int malformed = packet_read(w->hello.text, w->hello.len, &p);
+    assert(!malformed); /* it was read before */
+    UNUSED(malformed);
+    p.ack = w->said;
+    return p;
+}
+
+/* Lets a worker wait. A worker that waits already has connected again: its entry is replaced. */
+static void
+keep_waiting(struct coordinator *c, int peer, const struct packet *p)
+{
+    for (int i = 0; i < c->nwaiting; i++) {
+        struct packet other = hello_of(&c->waiting[i]);
+        if (p->link.n && span_is(p->link, other.link)) coordinate_forget_waiting(c, i--);
+    }
+    GROW(c->waiting, c->nwaiting + 1, c->waiting_capacity);
+    struct waiting *w = &c->waiting[c->nwaiting++];
+    *w = (struct waiting){.peer = peer, .said = p->ack};
+    packet_write(p, &w->hello);
+    coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+}
+
+void
+coordinate_seat(struct coordinator *c)
+{
+    for (int i = 0; i < c->nwaiting; i++) {
+        struct waiting w = c->waiting[i];
+        struct packet p = hello_of(&w);
+        struct str why = {0};
+        int key = c->peer[w.peer].key, rank = rank_for(c, key, &p);
+        if (rank < 0) continue;
+        if (objection(c, key, &p, rank, &why))
+            refuse_worker(c, w.peer, &p, str_text(&why));
+        else
+            admit(c, w.peer, rank, &p);
+        str_free(&why);
+        coordinate_forget_waiting(c, i--);
+    }
+}
+
+bool
+coordinator_can_grow(const struct coordinator *c)
+{
+    for (int i = 0; c->phase == CLUSTER_IDLE && i < c->nwaiting; i++) {
+        struct packet p = hello_of(&c->waiting[i]);
+        int key = c->peer[c->waiting[i].peer].key, want = p.rank >= 0 ? p.rank : key;
+        for (int r = 0; r < c->options.world; r++)
+            if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && has_secret(c, r, &p))
+                return true;
+    }
+    return false;
 }
 
 static bool
@@ -366,14 +556,12 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
     } else if (p->job.n) {
         refuse_former(c, peer, p);
     } else if (objection(c, key, p, rank, &why)) {
-        struct str who = {0};
-        str_add(&who, " (");
-        span_print(p->host, &who);
-        str_addf(&who, ", pid %u)", p->pid);
-        refuse_peer(c, peer, str_text(&who), str_text(&why));
-        str_free(&who);
+        refuse_worker(c, peer, p, str_text(&why));
+    } else if (rank < 0) {
+        keep_waiting(c, peer, p);
     } else {
         admit(c, peer, rank, p);
+        coordinate_complete(c, rank);
     }
     str_free(&why);
 }

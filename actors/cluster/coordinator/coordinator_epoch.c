@@ -52,6 +52,14 @@ find_memory_keepers(struct coordinator *c)
     }
 }
 
+bool
+coordinator_inhabited(const struct coordinator *c, int memory)
+{
+    for (int r = 0; r < c->options.world; r++)
+        if (is_in(&c->member[r]) && c->member[r].info.memory == memory) return true;
+    return false;
+}
+
 int
 coordinator_absent(const struct coordinator *c, struct str *out)
 {
@@ -292,6 +300,7 @@ void
 coordinator_form(struct coordinator *c, const struct form *f)
 {
     assert(c->phase == CLUSTER_GATHER && coordinate_all_in(c) && f->nslot <= CLUSTER_SLOTS);
+    if (c->form.table != f->table) coordinate_drop_programs(c);
     c->form = *f;
     settle_isa(c);
     c->phase = CLUSTER_MAKE;
@@ -301,6 +310,8 @@ coordinator_form(struct coordinator *c, const struct form *f)
         if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_memory_keepers(c);
+    for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
+        if (!coordinator_inhabited(c, m) && !c->memory[m].info.own) c->memory[m].info.made_epoch = c->epoch;
     line_up_members(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
@@ -371,29 +382,31 @@ coordinate_ready(struct coordinator *c, int rank, const struct packet *p)
     if (!coordinate_last(c)) return;
     for (int i = 0; i < c->nmemory; i++) c->memory[i].nlost = 0;
     c->phase = CLUSTER_IDLE;
+    c->grows = false;
     coordinate_tell(c, (struct notice){.kind = NOTICE_FORMED});
 }
 
 /* ---- the next epoch ---- */
 
-/* Returns true if the rank is lost, or had not joined when the epoch ended. */
+/* Returns true if the rank has no worker and can get one: it is lost, or had not joined when the epoch ended, or is
+ * retired in an elastic job. */
 static bool
-is_out(const struct member *m)
+is_out(const struct coordinator *c, const struct member *m)
 {
-    return m->info.state == MEMBER_LOST || m->info.state == MEMBER_ABSENT;
+    enum member_state s = m->info.state;
+    return s == MEMBER_LOST || s == MEMBER_ABSENT || (s == MEMBER_RETIRED && c->options.least);
 }
 
-/* Returns the lowest rank that can be restarted, of a memory without living members. -1: there is no such rank, or
- * the memory has a living member. */
-static int
-first_gone(const struct coordinator *c, int memory)
+int
+coordinate_first_gone(const struct coordinator *c, int memory)
 {
     int gone = -1;
+    if (c->options.least && !c->memory[memory].info.own && !c->memory[memory].ngpu) return -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
         const struct member *m = &c->member[r];
         if (m->info.memory != memory) continue;
         if (is_in(m)) return -1;
-        if (is_out(m)) gone = r;
+        if (is_out(c, m)) gone = r;
     }
     return gone;
 }
@@ -406,42 +419,59 @@ reopen_rank(struct member *m)
     m->info.missed = m->info.still = 0;
 }
 
-int
-coordinator_recover(struct coordinator *c, int workers)
+/* Reopens the lowest rank of each memory without a member, then the lowest other ranks that have no worker, until the
+ * epoch has `workers` members. Retires the other ranks. */
+static void
+open_ranks(struct coordinator *c, int workers)
 {
-    int alive = 0, lost = 0, least = 0;
-    assert(c->phase == CLUSTER_BROKEN);
+    int alive = 0;
     for (int r = 0; r < c->options.world; r++) {
-        alive += is_in(&c->member[r]);
-        lost += is_out(&c->member[r]);
+        struct member *m = &c->member[r];
+        m->info.stayed = is_in(m);
+        alive += m->info.stayed;
+        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
+        if (is_out(c, m)) m->info.state = MEMBER_LOST;
     }
-    least = alive;
-    for (int m = 0; m < c->nmemory; m++) least += first_gone(c, m) >= 0;
-    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
-    if (workers < MAX(least, 1) || workers > alive + lost)
-        return fail(E_ARG,
-                    "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
-                    workers, alive, lost, MAX(least, 1), alive + lost);
-    c->epoch++;
-    c->phase = CLUSTER_GATHER;
-    for (int r = 0; r < c->options.world; r++)
-        if (is_out(&c->member[r])) c->member[r].info.state = MEMBER_LOST;
     for (int m = 0; m < c->nmemory; m++) {
-        int r = first_gone(c, m);
+        int r = coordinate_first_gone(c, m);
         if (r < 0) continue;
         reopen_rank(&c->member[r]);
         alive++;
     }
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
-        m->info.stayed = is_in(m);
-        if (m->info.stayed) m->info.state = MEMBER_PRESENT;
         if (m->info.state != MEMBER_LOST) continue;
         if (alive++ < workers)
             reopen_rank(m);
         else
             m->info.state = MEMBER_RETIRED;
     }
-    if (coordinate_all_in(c)) coordinate_full(c, -1);
+    c->first_out = 0;
+}
+
+int
+coordinator_recover(struct coordinator *c, int workers)
+{
+    int alive = 0, lost = 0, least = 0;
+    assert(c->phase == CLUSTER_BROKEN || (c->phase == CLUSTER_IDLE && c->options.least));
+    for (int r = 0; r < c->options.world; r++) {
+        alive += is_in(&c->member[r]);
+        lost += is_out(c, &c->member[r]);
+    }
+    least = alive;
+    for (int m = 0; m < c->nmemory; m++) least += coordinate_first_gone(c, m) >= 0;
+    least = MAX(least, c->options.least);
+    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
+    if (workers < MAX(least, 1) || workers > alive + lost)
+        return fail(E_ARG,
+                    "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",
+                    workers, alive, lost, MAX(least, 1), alive + lost);
+    c->grows = c->phase == CLUSTER_IDLE;
+    if (c->grows) coordinate_break(c);
+    c->epoch++;
+    c->phase = CLUSTER_GATHER;
+    open_ranks(c, workers);
+    coordinate_seat(c);
+    coordinate_complete(c, -1);
     return 0;
 }

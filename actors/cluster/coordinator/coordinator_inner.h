@@ -46,6 +46,13 @@ struct peer {
     bool out;     /* the link's worker was rejected or lost; packets of the link are ignored */
 };
 
+/* A worker of an elastic job that waits for a rank. */
+struct waiting {
+    int peer;
+    uint32_t said;    /* number of the last packet sent to the worker */
+    struct str hello; /* the worker's HELLO packet */
+};
+
 /* A program, and the members that have it. */
 struct shipped {
     uint64_t id;
@@ -54,6 +61,7 @@ struct shipped {
     uint8_t *has;        /* by rank: true if the member's present process has the program */
     uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
     struct part *memory; /* by memory: plan partition of that memory */
+    int nmemory;
 };
 /* The plan partition of a memory, as reported by the memory's workers. (A memory is shared by the workers of a host,
  * struct memory.) */
@@ -100,6 +108,10 @@ struct coordinator {
     struct str others; /* buffer for heartbeats that a speaker must relay */
     struct peer *peer;
     int npeer, peer_capacity;
+    struct waiting *waiting; /* in the order in which the workers arrived */
+    int nwaiting, waiting_capacity;
+    bool grows;  /* the epoch being gathered admits workers without a loss */
+    int started; /* an elastic job waits for the workers of the ranks below */
     struct shipped *shipped;
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
@@ -130,6 +142,8 @@ void coordinate_tell(struct coordinator *c, struct notice n);
  * STOP_LOST also ends the epoch. */
 void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
+/* Ends the epoch: stops the members' work, and enters phase BROKEN. */
+void coordinate_break(struct coordinator *c);
 /* Checks that an answer of a member makes sense now. If it does not, declares the member lost; in phase BROKEN, only
  * drops the answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
@@ -143,7 +157,14 @@ void member_forget(struct member *m);
 /* Functions of coordinator_admit.c. */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
-void coordinate_full(struct coordinator *c, int rank); /* called when every rank is present */
+/* Reports that every rank is present, if so. In an elastic job first retires ranks that nobody is expected to join.
+ * rank: the rank that was admitted last; -1: none. */
+void coordinate_complete(struct coordinator *c, int rank);
+/* Gives open ranks to waiting workers. */
+void coordinate_seat(struct coordinator *c);
+/* Sends a packet to a worker that waits for a rank. */
+void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
+void coordinate_forget_waiting(struct coordinator *c, int i);
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 /* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
@@ -154,6 +175,9 @@ bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
+/* Returns the lowest rank that must be restarted, of a memory without living members. -1: there is no such rank, or
+ * the memory has a living member, or the job can do without the memory. */
+int coordinate_first_gone(const struct coordinator *c, int memory);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)
@@ -182,6 +206,7 @@ void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_filed(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_unite(struct coordinator *c, int rank, const struct packet *p);
-void shipped_free(struct coordinator *c, struct shipped *s);
+void shipped_free(struct shipped *s);
+void coordinate_drop_programs(struct coordinator *c);
 
 #endif

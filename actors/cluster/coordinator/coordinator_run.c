@@ -30,7 +30,8 @@ find_shipped(struct coordinator *c, uint64_t id)
     *s = (struct shipped){.id = id,
                           .has = must_alloc((size_t)c->options.world),
                           .rows = must_alloc(sizeof *s->rows * (size_t)c->options.world),
-                          .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory)};
+                          .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory),
+                          .nmemory = c->nmemory};
     return s;
 }
 
@@ -50,7 +51,13 @@ drop_shipped(struct coordinator *c, struct shipped *s)
     for (int r = 0; r < c->options.world; r++)
         if (out.has[r] && is_in(&c->member[r]))
             coordinate_send(c, r, (struct packet){.kind = PACKET_FORGET, .program = out.id});
-    shipped_free(c, &out);
+    shipped_free(&out);
+}
+
+void
+coordinate_drop_programs(struct coordinator *c)
+{
+    while (c->nshipped) drop_shipped(c, &c->shipped[c->nshipped - 1]);
 }
 
 /* Marks a program as unused and moves it to the end of the list, so the first unused entry has been unused longest.
@@ -385,9 +392,9 @@ coordinator_stop(struct coordinator *c)
 }
 
 void
-shipped_free(struct coordinator *c, struct shipped *s)
+shipped_free(struct shipped *s)
 {
-    for (int m = 0; m < c->nmemory; m++) {
+    for (int m = 0; m < s->nmemory; m++) {
         str_free(&s->memory[m].arenas);
         str_free(&s->memory[m].replaces);
         str_free(&s->memory[m].comm_ranks);

@@ -21,6 +21,7 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
+    bool waits;           /* the coordinator has no rank for this worker yet */
     int down;             /* ticks without a connection; 0: there is one */
     uint64_t connections; /* number of connections so far */
     /* seen: number of the last packet received; said: number of the last packet that the coordinator has sent,
@@ -128,7 +129,9 @@ member_down(struct worker_member *m)
 static void
 welcome(struct worker_member *m, const struct packet *p)
 {
-    if (m->state != JOIN || p->job.n != ID || p->rank < 0) return;
+    if (m->state != JOIN || p->job.n != ID) return;
+    m->waits = p->rank < 0;
+    if (m->waits) return;
     m->state = IN;
     m->rank = p->rank;
     memcpy(m->job, p->job.bytes, ID);
@@ -299,7 +302,7 @@ member_tick(struct worker_member *m)
     m->ticks++;
     if (m->state == JOIN && m->window.last && ++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator does not answer");
-    if (m->state == JOIN && m->options.wait && m->ticks > (uint32_t)m->options.wait)
+    if (m->state == JOIN && m->options.wait && !m->waits && m->ticks > (uint32_t)m->options.wait)
         member_end(m, LEAVE_FAILED,
                    "no coordinator answered in the time of --wait; start the coordinator, or set a longer time");
     if (m->state != IN) return;

@@ -80,6 +80,15 @@ place_exists(struct rille_session *s, const struct place *p)
     return 0;
 }
 
+bool
+rille_device_present(struct rille_session *s, const char *kind, int device)
+{
+    if (face_session(s, __func__) || face_given(kind, "the kind", __func__)) return false;
+    int k = device_kind_parse(kind);
+    if (k < 0 || device < 0 || device >= s->devices.ndevice[k]) return false;
+    return !s->cluster || k == DEV_META || cluster_is_present(s->cluster, k, device);
+}
+
 int
 rille_device_count(struct rille_session *s, const char *kind)
 {

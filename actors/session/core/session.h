@@ -32,7 +32,12 @@ struct session_snapshots {
     struct str passed_over;  /* reason why the last recovery used an older snapshot; empty: it used the latest */
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
-    struct str wrong;        /* text: the workers whose replicas the last comparison found to be wrong */
+    struct {
+        struct str place; /* where a worker was lost before the last recovery; empty: not known */
+        int64_t snapshot; /* number of snapshots taken before */
+        int times;        /* number of such losses in succession */
+    } loss;
+    struct str wrong; /* text: the workers whose replicas the last comparison found to be wrong */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */
@@ -106,6 +111,7 @@ struct session_remote {
     struct act_time *act; /* acts of the last timed run */
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
     int64_t runs, acts; /* runs and acts of workers so far */
+    struct str place;   /* worker and operator call of the last loss; empty: not known */
     uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
     /* Called after each successful run on workers while a snapshot is being copied; NULL: no snapshot is being
      * copied. */

@@ -224,11 +224,11 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
 
 /* Returns the digest request for the shard or for its spare. */
 static struct summed
-summed_of(const struct rille_session *s, const struct copy *c, int32_t pos, int side)
+summed_of(const struct copy *c, int32_t pos, int side)
 {
     const struct place *p = c->layout->place;
-    int32_t device = side == SPARE ? neighbour(s, p->kind, p->rank[pos]) : p->rank[pos];
-    return (struct summed){.buffer = copy_side(c, pos, side), .kind = p->kind, .device = device};
+    const struct buffer *b = copy_side(c, pos, side);
+    return (struct summed){.buffer = b, .kind = p->kind, .device = buffer_device(b)};
 }
 
 static void
@@ -242,7 +242,7 @@ add_sums(struct rille_session *s, struct copying *all, struct copy *c)
         GROW(all->summed, all->nsum + 1, all->summed_capacity);
         GROW(all->sum, all->nsum + 1, all->sum_capacity);
         all->sum[all->nsum] = &c->sums->of[pos];
-        all->summed[all->nsum++] = summed_of(s, c, pos, PART);
+        all->summed[all->nsum++] = summed_of(c, pos, PART);
     }
 }
 
@@ -264,7 +264,7 @@ struct check { /* present and earlier digests of a shard or spare */
 
 /* Lists all shards and spares that exist and have digests; returns their number. out NULL: only counts. */
 static int32_t
-list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, struct check *out)
+list_checks(int32_t n, struct copy *const *c, struct check *out)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < n; i++)
@@ -272,7 +272,7 @@ list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, str
             for (int side = 0; side < NSIDE; side++) {
                 struct sum *sum = &c[i]->sums->of[pos];
                 if (!sum->digest || !copy_side(c[i], pos, side) || is_copy_lost(c[i], pos, side)) continue;
-                if (out) out[count] = (struct check){summed_of(s, c[i], pos, side), sum, side};
+                if (out) out[count] = (struct check){summed_of(c[i], pos, side), sum, side};
                 count++;
             }
     return count;
@@ -281,10 +281,10 @@ list_checks(const struct rille_session *s, int32_t n, struct copy *const *c, str
 int
 copies_check(struct rille_session *s, int32_t n, struct copy *const *c)
 {
-    int32_t count = list_checks(s, n, c, NULL);
+    int32_t count = list_checks(n, c, NULL);
     struct check *check = must_alloc(sizeof *check * (size_t)(count + 1));
     struct summed *now = must_alloc(sizeof *now * (size_t)(count + 1));
-    list_checks(s, n, c, check);
+    list_checks(n, c, check);
     for (int32_t i = 0; i < count; i++) now[i] = check[i].now;
     int status = digests_of_buffers(s, count, now, NULL);
     for (int32_t i = 0; i < count; i++) {

@@ -21,6 +21,7 @@
 #include "actors/session/core/face.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Kinds of copies of a variable: its value and its gradient. */
 enum { VALUE, GRADIENT, NCOPY };
@@ -403,6 +404,27 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
+/* Counts losses in succession at the same place, without a new snapshot since. Fails at the third of them, because the
+ * job would be lost there again and again. */
+static int
+count_loss(struct rille_session *s)
+{
+    enum { MOST = 3 };
+    struct session_snapshots *h = &s->snapshots;
+    struct str place = s->remote.place;
+    bool same = place.len && h->loss.snapshot == h->n && !strcmp(place.text, str_text(&h->loss.place));
+    str_free(&h->loss.place);
+    h->loss.place = place;
+    s->remote.place = (struct str){0};
+    h->loss.snapshot = h->n;
+    h->loss.times = same ? h->loss.times + 1 : 1;
+    if (h->loss.times < MOST) return 0;
+    return fail(E_STATE,
+                "recover: expected to get past the place of the last loss, found %d losses in succession there, after "
+                "the same snapshot: %s; mend the program, or its data",
+                MOST, place.text);
+}
+
 /* Recovers until the cluster is complete and holds a complete snapshot. A worker lost during recovery counts as one
  * more loss. If the lost worker was started by this recovery, the recovery fails, because the worker would probably
  * be lost again. */
@@ -412,6 +434,7 @@ regain(struct rille_session *s, int workers)
     struct cluster_loss l;
     for (int left = s->cluster ? cluster_world(s->cluster) : 0;; left--) {
         int status = s->cluster && (workers || !cluster_stands(s->cluster)) ? cluster_recover(s->cluster, workers) : 0;
+        if (!status && s->cluster) run_renew_devices(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
@@ -431,10 +454,33 @@ rille_recover(struct rille_session *s, int workers, int64_t *number, const char 
     if (s->snapshots.taken) end_copying(s->snapshots.taken, false);
     if (!s->cluster && workers) return fail(E_STATE, "recover: this session is a single process without workers");
     str_clear(&s->snapshots.passed_over);
+    TRY(count_loss(s));
     TRY(regain(s, workers));
     drop_before(&s->snapshots);
     restore_all(s);
     *number = s->snapshots.last->number;
     *why = s->snapshots.passed_over.len ? s->snapshots.passed_over.text : NULL;
+    return 0;
+}
+
+bool
+rille_can_admit(struct rille_session *s)
+{
+    return !face_session(s, __func__) && s->cluster && cluster_can_grow(s->cluster);
+}
+
+int
+rille_admit(struct rille_session *s)
+{
+    struct session_snapshots *h = &s->snapshots;
+    bool grew;
+    TRY(face_session(s, __func__));
+    TRY(trace_refuses(s, "admit"));
+    if (!rille_can_admit(s)) return 0;
+    if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    if (h->last) TRY(copying_end(&h->last->summing, true));
+    TRY(cluster_grow(s->cluster, &grew));
+    if (!grew) return 0;
+    run_renew_devices(s);
     return 0;
 }

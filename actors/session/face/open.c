@@ -14,6 +14,7 @@
 #include "actors/session/run/cache.h"
 #include "actors/session/run/collect.h"
 #include "actors/session/run/open_run.h"
+#include "actors/session/run/run.h"
 #include "actors/session/step/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
@@ -123,6 +124,9 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
     struct rille_workers copy, *o = &copy;
     TRY(face_options(workers, UP_TO(rille_workers, arg), sizeof copy, &copy, "rille_open: cluster"));
     struct cluster_options co = {.world = o->workers,
+                                 .least = o->least,
+                                 .restarts = o->restarts,
+                                 .restarts_s = o->restart_seconds,
                                  .bind = o->bind,
                                  .key_file = o->key_file,
                                  .job = o->job,
@@ -141,10 +145,8 @@ open_cluster(struct rille_session *s, const struct rille_workers *workers, bool 
                                  .arg = o->arg};
     if (s->runs.poison) return fail(E_ARG, "the simulator (RILLE_BUS=sim) is a single process without workers");
     TRY(cluster_open(&co, &s->cluster));
-    const struct device_counts *d = cluster_devices(s->cluster);
-    for (int k = 0; k < NDEVICE_KIND; k++)
-        if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
-    s->devices.default_kind = d->first;
+    run_renew_devices(s);
+    s->devices.default_kind = cluster_devices(s->cluster)->first;
     return nccl ? check_nccl_devices(s) : 0;
 }
 
@@ -272,6 +274,8 @@ rille_close(struct rille_session **sp)
     snapshot_free(&s->snapshots.before);
     str_free(&s->snapshots.passed_over);
     str_free(&s->snapshots.wrong);
+    str_free(&s->snapshots.loss.place);
+    str_free(&s->remote.place);
     doubt_free(&s->snapshots.doubt);
     int status = forget_handles(s);
     build_settle(s, 0);

@@ -224,6 +224,8 @@ tell_loss(struct rille_session *s, const struct runner *r)
     const char *ran = known ? p->task[l.task].name : node ? p->program->node[l.node].op->name : NULL;
     struct str where = {0};
     if (at.file) str_addf(&where, " (%s:%d)", at.file, (int)at.line);
+    str_clear(&s->remote.place);
+    if (ran) str_addf(&s->remote.place, "worker %d (%s) while it ran %s%s", l.rank, l.host, ran, str_text(&where));
     int status = fail(E_LOST, "worker %d (%s, pid %d) %s%s%s%s", l.rank, l.host, l.pid, l.how,
                       ran ? " while it ran " : "", ran ? ran : "", str_text(&where));
     str_free(&where);
@@ -332,10 +334,11 @@ job_of(struct reply *reply)
 }
 
 static int
-check_parts(const struct remote *m)
+check_parts(const struct rille_session *s, const struct remote *m)
 {
-    for (int i = 0; i < m->npart; i++)
-        if (!m->part[i].known) return fail(E_BUS, "the workers of a host did not report their partition of the plan");
+    for (int i = 0; i < m->npart; i++) /* a host without workers has no threads, and reports nothing */
+        if (!m->part[i].known && cluster_map(s->cluster, i)->nslot > 0)
+            return fail(E_BUS, "the workers of a host did not report their partition of the plan");
     return 0;
 }
 
@@ -348,7 +351,7 @@ remote_ready(struct rille_session *s, struct runner *r)
     struct cluster_job job = job_of(&reply);
     job.start.flags = START_SHIPS;
     int status = cluster_run(s->cluster, &job);
-    if (!status) status = check_parts(r->remote);
+    if (!status) status = check_parts(s, r->remote);
     if (!status) return 0;
     status = status == E_LOST ? tell_loss(s, r) : tell_failure(r, &job, status);
     remote_free(s, r);

@@ -6,6 +6,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/runner.h"
+#include "actors/cluster/controller/controller.h"
 #include "actors/session/run/store.h"
 
 #include "actors/plan/outline/shared_update.h"
@@ -214,4 +215,36 @@ session_release(struct rille_session *s, int n, struct val *const *going)
     for (int i = 0; i < n; i++)
         if (going[i]) going[i]->leaving = 0;
     return status;
+}
+
+/* ---- devices of workers ---- */
+
+/* Gives up the pools of devices whose memory is on another host now. session_pool() makes them again. */
+static void
+leave_pools(struct rille_session *s, int kind)
+{
+    struct pool_source source;
+    for (int32_t i = 0; i < s->devices.npool[kind]; i++) {
+        struct pool **p = &s->devices.pool[kind][i];
+        if (!*p) continue;
+        cluster_source(s->cluster, kind, i, &source);
+        if (!pool_is_from(*p, &source)) pool_leave(p);
+    }
+}
+
+void
+run_renew_devices(struct rille_session *s)
+{
+    const struct device_counts *d = cluster_devices(s->cluster);
+    bool first = s->devices.table == 0;
+    if (s->devices.table == cluster_table(s->cluster)) return;
+    s->devices.table = cluster_table(s->cluster);
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) s->devices.ndevice[k] = d->n[k];
+    if (first) return;
+    cache_free(&s->cache);
+    s->generation++;
+    for (int k = 0; k < NDEVICE_KIND; k++)
+        if (k != DEV_META) leave_pools(s, k);
+    err_clear(); /* the memory of a lost host cannot be given back */
 }

@@ -16,4 +16,8 @@ int session_release(struct rille_session *s, int n, struct val *const *going);
 /* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 
+/* Adapts the session to the devices of its workers: their numbers, and, if devices have moved to other hosts or
+ * threads, their pools. Drops the plans that were made for the devices as they were before. */
+void run_renew_devices(struct rille_session *s);
+
 #endif

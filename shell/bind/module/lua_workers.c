@@ -54,7 +54,7 @@ workers(lua_State *L)
     return 1;
 }
 
-/* ---- primitives for lua/snapshot.lua and lua/recover.lua ---- */
+/* ---- primitives for lua/snapshot.lua, lua/recover.lua and lua/elastic.lua ---- */
 
 static int
 snapshot(lua_State *L)
@@ -91,11 +91,42 @@ workers_recover(lua_State *L)
     return 2;
 }
 
+/* rille._admit(): admits workers that wait. Returns true if there were any. */
+static int
+workers_admit(lua_State *L)
+{
+    struct rille_session *s = shell_session(L);
+    bool waits = rille_can_admit(s);
+    at_line(L);
+    if (waits) files_finish(L);
+    if (waits) check_as(L, "train.elastic", rille_admit(s));
+    lua_pushboolean(L, waits);
+    return 1;
+}
+
+/* rille._present(): returns the kind of the default device, and the list of the devices whose workers are present. */
+static int
+workers_present(lua_State *L)
+{
+    struct rille_session *s = shell_session(L);
+    const char *kind = rille_default_kind(s);
+    int n = 0;
+    lua_pushstring(L, kind);
+    lua_newtable(L);
+    for (int i = 0; i < rille_device_count(s, kind); i++) {
+        if (!rille_device_present(s, kind, i)) continue;
+        lua_pushinteger(L, i);
+        lua_rawseti(L, -2, ++n);
+    }
+    return 2;
+}
+
 void
 workers_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"workers", workers},          {"is_lost", worker_is_lost},
                                          {"_snapshot", snapshot},       {"_compare_replicas", compare_replicas},
-                                         {"_recover", workers_recover}, {NULL, NULL}};
+                                         {"_recover", workers_recover}, {"_admit", workers_admit},
+                                         {"_present", workers_present}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }
