@@ -2,7 +2,8 @@
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
  * an executor runs its next job, and when the clock ticks. It also decides the faults: lost or duplicated packets,
- * connections that end and are followed by new ones, workers that crash, fall silent or hang, and a killed coordinator,
+ * connections that end and are followed by new ones, connections that carry nothing although both ends believe that
+ * they are up, workers that crash, fall silent or hang, and a killed coordinator,
  * whose workers end or join the next coordinator.
  *
  * The simulated program is a training loop. Every run changes one number per worker, and a snapshot follows every
@@ -89,7 +90,7 @@ static void
 worker_send(void *arg, const struct packet *p)
 {
     struct sim_worker *w = arg;
-    if (w->alive && !w->broken && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
+    if (w->alive && !w->broken && !w->mute_up && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
 /* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
@@ -124,6 +125,8 @@ worker_work(void *arg, const struct work *work)
     } else if (work->kind == WORK_ASK) {
         const struct str none = {0};
         member_report(w->member, (w->njob || w->nfile) && !w->waits, w->waits ? (int32_t)w->slot[0].owner : -1, &none);
+    } else if (work->kind == WORK_CONNECT) {
+        w->reconnects = true;
     } else if (work->kind == WORK_UNITE) {
         w->reported_run = p->run;
         memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
@@ -314,7 +317,7 @@ on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (w->peer == peer && !w->broken && w->alive && !w->cut && !queue_put(&w->down, p))
+    if (w->peer == peer && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
         wrong(s, "a queue grows without end");
 }
 
@@ -582,13 +585,23 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
+/* Makes a member's connection carry nothing more in one direction or in both. */
+static void
+mute_connection(struct cluster *s, struct sim_worker *w)
+{
+    uint64_t how = 1 + pick(s, 3);
+    w->mute_up |= how & 1;
+    w->mute_down |= how & 2;
+    s->muted++;
+}
+
 /* Connects a worker again: to its coordinator, or to the next one, which does not know the worker. The worker first
  * handles the packets that it received over the former connection, as worker.c does. */
 static void
 connect_again(struct cluster *s, struct sim_worker *w)
 {
     while (w->down.n) deliver(s, w, &w->down);
-    w->broken = w->lasts = false;
+    w->broken = w->lasts = w->mute_up = w->mute_down = w->reconnects = false;
     s->resumed++;
     member_linked(w->member);
 }
@@ -649,7 +662,10 @@ misfortune(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
-        break_connection(s, w);
+        if (s->trial.mutes && member_rank(w->member) >= 0 && pick(s, 2))
+            mute_connection(s, w);
+        else
+            break_connection(s, w);
         return;
     }
     if (!w->alive || w->cut || member_rank(w->member) < 0)
@@ -721,6 +737,7 @@ worker_turn(struct cluster *s)
         else
             member_cut(w->member, "the connection ended");
     }
+    if (w->reconnects && !w->broken) break_connection(s, w);
     if (w->broken && !w->silent && pick(s, w->lasts ? 2000 : 8) == 0) connect_again(s, w);
     if (w->stale.n && pick(s, 4) == 0) deliver(s, w, &w->stale);
     if (!w->alive) return;
@@ -788,7 +805,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
     *out = (struct outcome){s->lost,    s->life - 1, s->taken, s->filed, s->given_up, s->united,
-                            s->resumed, s->hung,     {0},      k,        s->why};
+                            s->resumed, s->muted,    s->hung,  {0},      k,           s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

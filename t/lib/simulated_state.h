@@ -25,6 +25,7 @@ struct trial {
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
     int flaps;                /* number of connections that end and are followed by another one */
+    bool mutes;               /* some of these connections carry nothing, and their ends do not notice this */
     bool only_flaps;          /* no connection is down for longer than a tick */
     int hangs_at, hanging;    /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
@@ -44,7 +45,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .files = n % 7 < 3,
                           .unites = n % 11 < 5,
                           .hangs = n % 13 < 8,
-                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0};
+                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0,
+                          .mutes = n % 19 < 10};
 }
 
 struct outcome {
@@ -55,6 +57,7 @@ struct outcome {
     int given_up;                /* number of saves and loads that the user interrupted */
     int united;                  /* number of communicators made */
     int resumed;                 /* number of links that continued over a new connection */
+    int muted;                   /* number of connections that began to carry nothing */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
@@ -89,6 +92,9 @@ struct sim_worker {
     int index, peer, rank, life;
     /* broken: it has no connection at present; lasts: until it has one again, it also sends no heartbeats */
     bool broken, lasts;
+    /* mute_up, mute_down: the connection carries no packets to the coordinator, or from it, and neither end has
+     * noticed; reconnects: the worker must replace its connection */
+    bool mute_up, mute_down, reconnects;
     struct queue stale; /* packets of the former connection, which may be received later than those of this one */
     unsigned char link[CLUSTER_ID];
     unsigned char secret[CLUSTER_ID];
@@ -124,7 +130,7 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nworker, world, faults, flaps, resumed, lost, taken, wrong;
+    int nworker, world, faults, flaps, resumed, muted, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */

@@ -252,18 +252,28 @@ lose_silent(struct coordinator *c, int rank, const char *how)
 void
 coordinator_tick(struct coordinator *c)
 {
+    int link = c->options.link ? c->options.link : LINK_TICKS;
     c->ticks++;
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m) || is_unheard(c, r)) continue;
         if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
+        if (m->info.lag == link / 4 + 1)
+            coordinate_send(c, r, (struct packet){.kind = PACKET_CONNECT, .count = m->connection});
         if (++m->info.missed > silence_of(c, m))
             lose_silent(c, r, "stopped responding");
-        else if (m->info.lag > (c->options.link ? c->options.link : LINK_TICKS))
+        else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
     coordinate_find_hang(c);
+}
+
+void
+coordinator_connect_values(struct coordinator *c, int rank)
+{
+    if (is_in(&c->member[rank]))
+        coordinate_send(c, rank, (struct packet){.kind = PACKET_CONNECT, .flags = CONNECT_VALUES});
 }
 
 static void

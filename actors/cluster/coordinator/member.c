@@ -245,6 +245,13 @@ queue_cancel(struct worker_member *m, const struct packet *p)
 }
 
 static void
+queue_connect(struct worker_member *m, const struct packet *p)
+{
+    if (p->flags & CONNECT_VALUES || p->count == m->connections)
+        queue_work(m, (struct work){.kind = WORK_CONNECT, .packet = p});
+}
+
+static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
@@ -272,6 +279,7 @@ static const struct {
     [PACKET_ASK] = {queue_ask, true},
     [PACKET_ROWS] = {queue_rows, true},
     [PACKET_UNITE] = {unite, true},
+    [PACKET_CONNECT] = {queue_connect, true},
 };
 
 void
@@ -306,6 +314,7 @@ member_tick(struct worker_member *m)
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     m->down += m->down > 0;
+    if (m->lag == m->options.link / 2 + 1) queue_connect(m, &(struct packet){.count = m->connections});
     if (++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator stopped responding");
     else if (m->down > m->options.link)

@@ -148,6 +148,12 @@ order_free(struct order *o)
 }
 
 static void
+replace_connection(struct worker_process *w, enum link_socket which)
+{
+    if (link_reconnect(w->link, which)) worker_leave(w, LEAVE_ORPHAN, err_text());
+}
+
+static void
 on_work(void *arg, const struct work *work)
 {
     struct worker_process *w = arg;
@@ -169,6 +175,10 @@ on_work(void *arg, const struct work *work)
     }
     if (work->kind == WORK_CANCEL) {
         worker_files_cancel(w, work->packet->count);
+        return;
+    }
+    if (work->kind == WORK_CONNECT) {
+        replace_connection(w, work->packet->flags & CONNECT_VALUES ? LINK_BULK : LINK_CONTROL);
         return;
     }
     bool file = work->kind == WORK_FILE;
