@@ -47,8 +47,8 @@ local faults = {
   {"pauses of a worker", function() pause(pid_of(math.random(0, 2))) end},
   {"pauses of the forwarder", function() pause(forwarder) end},
   {"cut connections of all workers", function() behind("perl t/lib/cut.pl 1 %d %d %d", pid_of(0), pid_of(1), pid_of(2)) end},
-  {"attached prompts", function() behind("echo 'visited()' | %s attach endurance.lua", rille_path) end},
-  {"status requests", function() behind("%s status endurance.lua", rille_path) end},
+  {"attached prompts", function() behind("echo 'visited()' | %s attach %d", rille_path, quantities.own) end},
+  {"status requests", function() behind("%s status %d", rille_path, quantities.own) end},
 }
 
 -- ---- the training ----
@@ -97,6 +97,7 @@ while os.time() < began + amount or #moments > 0 do
     last = err
     recoveries = recoveries + 1
     i = rille.recover().step
+    if os.getenv("VERBOSE") then print(os.time() - began, err) end
   end
 end
 

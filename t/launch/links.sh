@@ -71,21 +71,29 @@ wait
 
 # ---- the connection for packets of one worker, after each number of bytes ----
 
-bytes=12000 step=${STEP:-211} ntried=0 wrong=
-for ((after = 0; after < bytes; after += step)); do
-  share $((after / step)) || continue
-  port=$(free_port)
-  forward $after
-  joins=([1]=$via)
-  start job.lua 1
-  wait $controller
-  code=$?
-  [ "$code $(cat out)" = "${one:="$code $(cat out)"}" ] && grep -q $'^0 .*\t3$' <<<"$one" || wrong+="$after: $code $(cat out err) "
-  kill $forwarder
-  wait
-  ntried=$((ntried + 1))
-done
-is "a connection that ends after any number of bytes loses no worker and changes no bit ($ntried jobs)" "$wrong" ""
+# try_cuts WHAT [mute]: runs a job for each number of bytes after which the connection ends or carries nothing more
+try_cuts() {
+  local what=$1 ntried=0 wrong= after
+  shift
+  for ((after = 0; after < bytes; after += step)); do
+    share $((after / step)) || continue
+    port=$(free_port)
+    forward $after "$@"
+    joins=([1]=$via)
+    start job.lua 1 --link 4
+    wait $controller
+    code=$?
+    [ "$code $(cat out)" = "${one:="$code $(cat out)"}" ] && grep -q $'^0 .*\t3$' <<<"$one" || wrong+="$after: $code $(cat out err) "
+    kill $forwarder
+    wait
+    ntried=$((ntried + 1))
+  done
+  is "a connection that $what after any number of bytes loses no worker and changes no bit ($ntried jobs)" "$wrong" ""
+}
+bytes=12000 step=${STEP:-211}
+try_cuts ends
+step=$((5 * step))
+try_cuts "stays open but carries nothing" mute
 
 # ---- a connection that is down for longer than --link ----
 

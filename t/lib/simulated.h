@@ -173,6 +173,10 @@ worker_word(void *arg, int rank, enum beat_word which)
 static void
 worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
 {
+    if (s->nworker == WORKERS) {
+        wrong(s, "workers without end");
+        return;
+    }
     int i = s->nworker++;
     struct sim_worker *w = &s->worker[i];
     struct member_env env = {w, worker_send, worker_work, worker_word};
@@ -585,13 +589,15 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
-/* Makes a member's connection carry nothing more in one direction or in both. */
+/* Makes a member's connection carry nothing more in one direction or in both. The connection that replaces it works for
+ * LINK_TICKS, the time after which a worker may be lost. */
 static void
 mute_connection(struct cluster *s, struct sim_worker *w)
 {
     uint64_t how = 1 + pick(s, 3);
     w->mute_up |= how & 1;
     w->mute_down |= how & 2;
+    w->muted = s->ticks;
     s->muted++;
 }
 
@@ -662,7 +668,8 @@ misfortune(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
-        if (s->trial.mutes && member_rank(w->member) >= 0 && pick(s, 2))
+        bool may = s->trial.mutes && member_rank(w->member) >= 0 && (!w->muted || s->ticks - w->muted > LINK_TICKS);
+        if (may && pick(s, 2))
             mute_connection(s, w);
         else
             break_connection(s, w);
@@ -687,6 +694,7 @@ static void
 tick(struct cluster *s)
 {
     struct packet p;
+    s->ticks++;
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
@@ -766,11 +774,20 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }
 
+/* Returns true if the clock may tick now. It ticks less often when many workers have ended, so that living workers have
+ * as many turns between two ticks as before. */
+static bool
+may_tick(struct cluster *s)
+{
+    int usual = 4 * s->world;
+    return s->nworker <= usual || pick(s, (uint64_t)s->nworker) < (uint64_t)usual;
+}
+
 static void
 sim_step(struct cluster *s)
 {
     uint64_t what = pick(s, 64);
-    if (what == 0)
+    if (what == 0 && may_tick(s))
         tick(s);
     else if (what < 8)
         program_turn(s);
@@ -804,8 +821,8 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost,    s->life - 1, s->taken, s->filed, s->given_up, s->united,
-                            s->resumed, s->muted,    s->hung,  {0},      k,           s->why};
+    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed,
+                            s->muted, s->hung,     {0},      k,        s->ticks,    s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

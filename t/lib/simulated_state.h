@@ -11,8 +11,8 @@
 #include "t/lib/tap.h"
 
 /* RUNS: number of steps of the training; the program also saves after the last one */
-enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
-enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
+enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
+enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
 
 struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
@@ -61,6 +61,7 @@ struct outcome {
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
+    int ticks;                   /* simulated time, ticks */
     const char *why;
 };
 
@@ -95,6 +96,7 @@ struct sim_worker {
     /* mute_up, mute_down: the connection carries no packets to the coordinator, or from it, and neither end has
      * noticed; reconnects: the worker must replace its connection */
     bool mute_up, mute_down, reconnects;
+    int muted;          /* tick at which the worker's connection last began to carry nothing */
     struct queue stale; /* packets of the former connection, which may be received later than those of this one */
     unsigned char link[CLUSTER_ID];
     unsigned char secret[CLUSTER_ID];
@@ -122,7 +124,8 @@ struct cluster {
     struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    int life; /* number of coordinators so far */
+    int ticks; /* simulated time */
+    int life;  /* number of coordinators so far */
     /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
