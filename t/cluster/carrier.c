@@ -73,9 +73,9 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 }
 
 static void
-on_lost(void *of, const char *how)
+on_lost(void *of, int rank, const char *how)
 {
-    UNUSED(how);
+    UNUSED(rank), UNUSED(how);
     atomic_fetch_add(&((struct side *)of)->lost, 1);
 }
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char lost_packet[] = "lost a packet", unexpected[] = "sent an unexpected packet";
+static const char silent[] = "stopped responding", lost_packet[] = "lost a packet",
+                  unexpected[] = "sent an unexpected packet";
 
 const char *
 coordinator_phase_text(enum coordinator_phase phase)
@@ -262,7 +263,7 @@ coordinator_tick(struct coordinator *c)
         if (m->info.lag == link / 4 + 1)
             coordinate_send(c, r, (struct packet){.kind = PACKET_CONNECT, .count = m->connection});
         if (++m->info.missed > silence_of(c, m))
-            lose_silent(c, r, "stopped responding");
+            lose_silent(c, r, silent);
         else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
@@ -349,11 +350,31 @@ lose_leaver(struct coordinator *c, int rank, const struct packet *p)
     coordinate_lose_for(c, rank, p->text);
 }
 
+/* Handles a report of a member that it cannot reach another one. If that one or the worker that relays its heartbeats
+ * is silent, the silent worker is lost. Otherwise the member that reports it is lost, because it may be at fault. */
+static void
+lose_unreached(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase == CLUSTER_BROKEN) return;
+    if (p->rank < 0 || p->rank >= c->options.world || p->rank == rank) {
+        coordinate_lose(c, rank, unexpected);
+        return;
+    }
+    int other = is_unheard(c, p->rank) ? c->memory[c->member[p->rank].info.memory].first : p->rank;
+    if (c->member[other].info.missed > (int)c->every + 1) {
+        lose_silent(c, other, silent);
+        return;
+    }
+    char *why = coordinate_text(p->text);
+    lose_silent(c, rank, why);
+    free(why);
+}
+
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready,   [PACKET_HAVE] = coordinate_have,
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,       [PACKET_LEAVE] = lose_leaver,
     [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed,   [PACKET_UNITE] = coordinate_unite,
-    [PACKET_SIGNAL] = take_signal,   [PACKET_REPORT] = coordinate_report,
+    [PACKET_SIGNAL] = take_signal,   [PACKET_REPORT] = coordinate_report, [PACKET_UNREACHED] = lose_unreached,
 };
 
 void

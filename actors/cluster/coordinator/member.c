@@ -534,6 +534,12 @@ member_report(struct worker_member *m, bool works, int32_t rank, const struct st
 }
 
 void
+member_unreached(struct worker_member *m, int rank, const char *how)
+{
+    send_packet(m, m->epoch, (struct packet){.kind = PACKET_UNREACHED, .rank = rank, .text = span_text(how)});
+}
+
+void
 member_signal(struct worker_member *m, int number)
 {
     if (m->state == IN)

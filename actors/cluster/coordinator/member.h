@@ -132,6 +132,8 @@ void member_ended(struct worker_member *m, const struct run_end *e);
 /* Reports the outcome of a file request. digests: digests of the blocks of the file, if the request wrote a file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
+/* Reports that this worker has no connection to worker `rank`. how: a description for the user. */
+void member_unreached(struct worker_member *m, int rank, const char *how);
 /* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
 /* Reports to the coordinator a signal that this process has received. The coordinator decides whether the worker

@@ -224,13 +224,18 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Reports a worker that cannot be reached. The coordinator decides which of the two workers is lost. */
 static void
-on_lost(void *of, const char *how)
+on_lost(void *of, int rank, const char *how)
 {
     struct worker_process *w = of;
     pthread_mutex_lock(&w->lock);
-    member_leave(w->member, how);
-    worker_leave(w, LEAVE_FAILED, how);
+    if (rank >= 0) {
+        member_unreached(w->member, rank, how);
+    } else {
+        member_leave(w->member, how);
+        worker_leave(w, LEAVE_FAILED, how);
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
