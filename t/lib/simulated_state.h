@@ -1,4 +1,4 @@
-/* simulated_state.h - the state of a simulated cluster, for t/lib/simulated.h. */
+/* simulated_state.h - the state of a simulated cluster, and its memory segments, for t/lib/simulated.h. */
 #ifndef RILLE_T_SIMULATED_STATE_H
 #define RILLE_T_SIMULATED_STATE_H
 
@@ -158,5 +158,65 @@ struct cluster {
     bool formed, running, restore, failing;
     const char *why;
 };
+
+static uint64_t
+pick(struct cluster *s, uint64_t n)
+{
+    return next_random(&s->random) % n;
+}
+
+static void
+wrong(struct cluster *s, const char *why)
+{
+    if (!s->wrong++) s->why = why;
+}
+
+static struct sim_worker *
+worker_of(struct cluster *s, int peer)
+{
+    return &s->worker[peer % WORKERS];
+}
+
+/* ---- memory segments ---- */
+
+/* Returns the host of a rank. Ranks alternate between the hosts. */
+static const char *
+machine_of(const struct cluster *s, int rank)
+{
+    static const char *const machine[] = {"m", "other"};
+    return machine[MAX(rank, 0) % s->trial.hosts];
+}
+
+/* Returns the address of a rank's number in the memory of the worker's epoch. */
+static uint64_t *
+value_of(struct cluster *s, int rank)
+{
+    int host = rank % s->trial.hosts;
+    int keeper = host ? coordinator_keeper(s->c, host) : -1;
+    return &s->memory[host ? worker_of(s, coordinator_member(s->c, keeper)->peer)->memory : s->own][rank];
+}
+
+static void
+read_values(struct cluster *s, uint64_t value[WORLD])
+{
+    for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
+}
+
+static int
+make_memory(struct cluster *s)
+{
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
+    return s->nmemory++;
+}
+
+/* Maps the segment that a job names. A worker that already maps a segment of the same epoch must get the same
+ * segment. */
+static void
+map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
+    w->memory = j->memory;
+    w->made = j->made;
+}
 
 #endif
