@@ -48,7 +48,7 @@ forward() {
 }
 export RILLE_SILENCE=30 # heartbeats may be late: this test is about packets
 joins=() port=$(free_port)
-start job.lua 250
+start job.lua 150
 wait $controller
 want="0 $(cat out)"
 ok "the undisturbed job ends" grep -q $'\t3$' out
@@ -56,7 +56,7 @@ wait
 
 # ---- all connections of all workers ----
 
-start job.lua 250
+start job.lua 150
 perl cut.pl 4 $workers >cuts
 permitted=$?
 wait $controller
