@@ -78,6 +78,8 @@ worker_work(void *arg, const struct work *work)
         for (int i = 0; i < w->nfile; i++) w->file[i].cancelled |= w->file[i].count == p->count;
     } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
         wrong(s, "too many slots");
+    } else if (work->kind == WORK_MAKE && work->packet->lost.n > sizeof w->job->lost) {
+        wrong(s, "too many lost workers");
     } else if (work->kind == WORK_LEAVE) {
         w->left = true;
         w->status = work->status;

@@ -12,7 +12,7 @@
 
 /* RUNS: number of steps of the training; the program also saves after the last one */
 enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
-enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
+enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
 
 struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
@@ -69,7 +69,7 @@ struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
     struct slot slot[WORLD]; /* job FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* job MAKE: lost peers on the worker's host, which the worker must kill */
+    uint32_t lost[LOST];     /* job MAKE: lost peers on the worker's host, which the worker must kill */
     int nlost;
     uint64_t program;
     int memory; /* job FORM: number of the segment */
