@@ -532,7 +532,7 @@ break_connection(struct cluster *s, struct sim_worker *w)
 }
 
 /* Makes a member's connection carry nothing more in one direction or in both. The connection that replaces it works for
- * LINK_TICKS, the time after which a worker may be lost. */
+ * 2 * LINK_TICKS, because a worker may be lost if that one carries nothing, too. */
 static void
 mute_connection(struct cluster *s, struct sim_worker *w)
 {
@@ -610,7 +610,7 @@ misfortune(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
-        bool may = s->trial.mutes && member_rank(w->member) >= 0 && (!w->muted || s->ticks - w->muted > LINK_TICKS);
+        bool may = s->trial.mutes && member_rank(w->member) >= 0 && (!w->muted || s->ticks - w->muted > 2 * LINK_TICKS);
         if (may && pick(s, 2))
             mute_connection(s, w);
         else

@@ -250,6 +250,17 @@ lose_silent(struct coordinator *c, int rank, const char *how)
     coordinate_lose(c, rank, how);
 }
 
+/* Asks a member for a new connection, once until a packet arrives. From now on the packet may take the whole time of
+ * `link`, because the connection can also be slow. */
+static void
+retry_connection(struct coordinator *c, int rank)
+{
+    struct member *m = &c->member[rank];
+    m->retries = true;
+    m->info.lag = 0;
+    coordinate_send(c, rank, (struct packet){.kind = PACKET_CONNECT, .count = m->connection});
+}
+
 void
 coordinator_tick(struct coordinator *c)
 {
@@ -260,8 +271,7 @@ coordinator_tick(struct coordinator *c)
         if (!is_in(m) || is_unheard(c, r)) continue;
         if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
-        if (m->info.lag == link / 4 + 1)
-            coordinate_send(c, r, (struct packet){.kind = PACKET_CONNECT, .count = m->connection});
+        if (m->info.lag > link / 4 && !m->retries) retry_connection(c, r);
         if (++m->info.missed > silence_of(c, m))
             lose_silent(c, r, silent);
         else if (m->info.lag > link)
@@ -411,6 +421,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     m->seen = p->seq;
     window_acknowledge(&m->window, p->ack);
     m->info.missed = m->info.lag = 0;
+    m->retries = false;
     if (p->kind != PACKET_REPORT) m->info.still = 0;
     if (!handle[p->kind]) {
         if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, unexpected);

@@ -21,7 +21,8 @@
  *
  * A connection can carry nothing although neither end has noticed its end. Heartbeats use another connection and say
  * how many packets were sent, so the receiver knows that packets are missing. A worker then replaces the connection
- * after link / 2 ticks. The coordinator asks the worker to do so after link / 4 ticks (CONNECT).
+ * after link / 2 ticks. The coordinator asks the worker to do so after link / 4 ticks (CONNECT). Over the new
+ * connection the packet may take another `link` ticks.
  *
  * A member is lost when its process ends (coordinator_gone), when it sends malformed packets (coordinator_cut), when a
  * packet that a heartbeat reported is missing for `link` ticks, or after `silence` ticks without a heartbeat. Silence

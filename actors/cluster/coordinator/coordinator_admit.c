@@ -328,7 +328,7 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
     c->peer[m->info.peer].out = true;
     c->peer[peer].rank = rank;
     m->info.peer = peer;
-    m->info.missed = m->info.lag = 0;
+    m->info.missed = 0;
     window_acknowledge(&m->window, hello->ack);
     for (int32_t i = 0; i < m->window.n; i++) {
         window_get(&m->window, i, &p);

@@ -21,6 +21,7 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
+    bool retries;         /* a packet is missing, and the worker has replaced its connection */
     int down;             /* ticks without a connection; 0: there is one */
     uint64_t connections; /* number of connections so far */
     /* seen: number of the last packet received; said: number of the last packet that the coordinator has sent,
@@ -293,6 +294,7 @@ member_receive(struct worker_member *m, const struct packet *p)
     m->seen = p->seq;
     window_acknowledge(&m->window, p->ack);
     m->missed = m->lag = 0;
+    m->retries = false;
     if (!handle[p->kind].take || (handle[p->kind].inside && m->state != IN)) return;
     if ((int32_t)(p->epoch - m->epoch) < 0) return;
     m->epoch = p->epoch;
@@ -314,7 +316,11 @@ member_tick(struct worker_member *m)
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     m->down += m->down > 0;
-    if (m->lag == m->options.link / 2 + 1) queue_connect(m, &(struct packet){.count = m->connections});
+    if (m->lag > m->options.link / 2 && !m->retries) {
+        m->retries = true;
+        m->lag = 0;
+        queue_connect(m, &(struct packet){.count = m->connections});
+    }
     if (++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator stopped responding");
     else if (m->down > m->options.link)

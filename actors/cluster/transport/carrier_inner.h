@@ -57,8 +57,9 @@ struct traffic {
     int32_t capacity, first, n;
     uint32_t sent, came, told; /* numbers of the messages sent, received, and acknowledged to the other worker last */
     uint32_t acked;            /* number of the last acknowledged message, at the last tick */
-    int64_t
-        moved_ns; /* last time, ns, at which nothing was missing or the other worker acknowledged or held messages */
+    /* moved_ns: last time, ns, at which nothing was missing, or the other worker acknowledged or held messages;
+     * patience: time, ns, without an acknowledgement after which the connection is replaced, 0: not set yet */
+    int64_t moved_ns, patience;
 };
 
 /* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */

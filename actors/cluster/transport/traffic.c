@@ -8,7 +8,8 @@
  *
  * A worker that has received messages of a later run does not read on until that run begins. It says so at every tick
  * in CARRIER_ACK. Otherwise messages that stay unacknowledged show a connection that carries nothing, although
- * neither end has noticed. */
+ * neither end has noticed. A slow connection looks the same, so the time before a connection is replaced is at least
+ * twice the time that the last acknowledgement took, and doubles with each replacement. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "runtime/base/arena.h"
@@ -102,10 +103,15 @@ bool
 traffic_is_stuck(struct carrier *c, int rank, enum road road)
 {
     struct traffic *t = &c->peer[rank].traffic[road];
+    const int64_t now = now_ns(), half = c->link_ms * 500000ll;
     uint32_t acked = t->sent - (uint32_t)t->n;
-    if (t->n == 0 || acked != t->acked || c->held[MESSAGES]) t->moved_ns = now_ns();
+    bool moves = acked != t->acked;
+    if (moves || !t->patience) t->patience = MAX(half, t->patience ? 2 * (now - t->moved_ns) : 0);
+    if (t->n == 0 || moves || c->held[MESSAGES]) t->moved_ns = now;
     t->acked = acked;
-    return now_ns() - t->moved_ns > c->link_ms * 500000ll;
+    bool stuck = now - t->moved_ns > t->patience;
+    if (stuck) t->patience *= 2;
+    return stuck;
 }
 
 /* ---- receiving ---- */
