@@ -4,14 +4,15 @@
 --   endurance.lua steps N FOLDER                    N steps without faults, in one process with three devices
 --
 -- Both save the weights in FOLDER. FORWARDER is the pid of the program that forwards the packets of worker 1. The
--- training measures the job's processes at four times and fails if a quantity rises three times. The controller and
--- worker 0 are never killed.
+-- training measures the job's processes at four times, and fails after ten minutes or more if a quantity rises three
+-- times. The controller and worker 0 are never killed.
 
 local what, amount, folder, forwarder = arg[1], tonumber(arg[2]), arg[3], arg[4]
 local quantities = dofile("t/lib/quantities.lua")
 local P = rille.placement("cpu", {0, 1, 2})
 local EVERY <const> = 50 -- steps from one snapshot to the next
 local GAP <const> = 5 -- longest time from one fault to the next, s
+local SETTLED <const> = 600 -- shortest training, s, whose growth is judged, because caches fill at first
 
 rille.manual_seed(7)
 local net = rille.nn.Sequential(rille.nn.Linear(32, 66), rille.nn.GELU(), rille.nn.Linear(66, 8))
@@ -54,7 +55,7 @@ local faults = {
 -- ---- the training ----
 
 local began, next_fault = os.time(), os.time() + 1
-local recoveries, rose, before, first = 0, {}, nil, nil
+local reasons, rose, before, first = {}, {}, nil, nil -- reasons: number of losses by reason
 local moments = {amount // 4, amount // 2, 3 * amount // 4, amount}
 local count = {}
 
@@ -75,13 +76,13 @@ local function measure()
   for key, value in pairs(now) do
     if key:find("^worker [12]") then goto continue end
     print(("%5d s  %-28s %8d"):format(os.time() - began, key, value))
-    if before and quantities.rises(key, before[key], value) then rose[key] = (rose[key] or 0) + 1 end
+    if before and amount >= SETTLED and quantities.rises(key, before[key], value) then rose[key] = (rose[key] or 0) + 1 end
     ::continue::
   end
   first, before = first or now, now
 end
 
-local i, last = 0, nil
+local i = 0
 rille.snapshot{step = 0}
 while os.time() < began + amount or #moments > 0 do
   local good, err = pcall(function()
@@ -94,16 +95,16 @@ while os.time() < began + amount or #moments > 0 do
   end)
   if not good then
     if not rille.is_lost(err) then error(err, 0) end
-    last = err
-    recoveries = recoveries + 1
+    local why = tostring(err):match("%(.-%) (.*)") or tostring(err)
+    reasons[why] = (reasons[why] or 0) + 1
     i = rille.recover().step
-    if os.getenv("VERBOSE") then print(os.time() - began, err) end
   end
 end
 
 rille.save(folder .. "/disturbed.safetensors", net)
 for _, f in ipairs(faults) do print(("%8d %s"):format(count[f[1]] or 0, f[1])) end
-print(("%8d lines of attached prompts\n%8d recoveries%s"):format(seen, recoveries, last and "; the last after: " .. tostring(last) or ""))
+print(("%8d lines of attached prompts"):format(seen))
+for why, times in pairs(reasons) do print(("%8d recoveries: a worker %s"):format(times, why)) end
 local file <close> = io.open(folder .. "/steps", "w")
 file:write(i, "\n")
 local grown = false

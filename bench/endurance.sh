@@ -1,7 +1,8 @@
 #!/bin/bash
 # endurance.sh path/to/rille [SECONDS = 60] - trains a small model in a job of three workers for a time, while workers
 # are killed, processes pause, connections end, and prompts attach. Then trains in one process without faults and
-# compares the weights bit by bit. Also fails if memory, threads, descriptors or mappings of the job grow.
+# compares the weights bit by bit. Also fails if memory, threads, descriptors or mappings of the job grow in
+# ten minutes or more.
 #
 # A forwarder stands between worker 1 and the controller. While the forwarder pauses, both ends believe that the
 # connection is up.
