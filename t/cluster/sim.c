@@ -92,6 +92,18 @@ test_known(void)
     ok(!bad, "seeds that failed once pass");
 }
 
+/* Repeats a trial in which a worker was lost as a hung one while it ended the run of an epoch that was over because
+ * another worker had hung. */
+static void
+test_hang_after_hang(void)
+{
+    uint64_t want[WORLD] = {0};
+    struct outcome out;
+    play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
+    ok(play(7137193, trial_of(4, 2, 137193), want, &out) && out.hung == 1,
+       "a worker that ends an old run after a hang is not lost, too");
+}
+
 /* ---- workers without a coordinator ---- */
 
 /* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets on their way to
@@ -169,6 +181,7 @@ main(void)
     test_seeds(1);
     test_seeds(2);
     test_known();
+    test_hang_after_hang();
     test_flaps();
     return done();
 }

@@ -157,6 +157,7 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     c->asked = 0;
     for (int r = 0; r < c->options.world; r++) {
         c->member[r].files = 0;
+        c->member[r].info.still = 0;             /* the work that was awaited is over */
         if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
     }
     coordinate_stop(c, STOP_LOST);
