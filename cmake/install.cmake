@@ -110,7 +110,7 @@ install(FILES ${CMAKE_BINARY_DIR}/rille.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/ma
 install(FILES ${CMAKE_BINARY_DIR}/completions/rille DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES ${CMAKE_BINARY_DIR}/completions/_rille DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${RILLE_ZSH})
 install(FILES ${CMAKE_BINARY_DIR}/luals/rille.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/rille/luals)
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/rille USE_SOURCE_PERMISSIONS)
 # The Python package as source, from which pip makes a wheel. In the tree, its rille.h is a link.
 install(DIRECTORY python DESTINATION ${CMAKE_INSTALL_DATADIR}/rille
   FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "*.ipynb" PATTERN build EXCLUDE PATTERN "*.egg-info" EXCLUDE

@@ -31,6 +31,7 @@ struct side {
     bool same;
 };
 static char list[LIST];
+static int link_ms; /* carrier_options.link_ms of the sides that are opened next */
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -72,9 +73,9 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
 }
 
 static void
-on_lost(void *of, const char *how)
+on_lost(void *of, int rank, const char *how)
 {
-    UNUSED(how);
+    UNUSED(rank), UNUSED(how);
     atomic_fetch_add(&((struct side *)of)->lost, 1);
 }
 
@@ -90,7 +91,7 @@ side_open(struct side *s, int rank, const char *host, const struct key *key)
 {
     *s = (struct side){.rank = rank};
     struct carrier_options o = {
-        .host = host, .key = key, .hear = {s, on_asked, on_listed, on_give, on_brought, on_lost}};
+        .host = host, .key = key, .link_ms = link_ms, .hear = {s, on_asked, on_listed, on_give, on_brought, on_lost}};
     uint32_t owner = (uint32_t)rank;
     must(carrier_new(&o, &s->carrier), "carrier");
     carrier_port(s->carrier, s->port);
@@ -304,12 +305,13 @@ exchange_end(struct side *a, struct side *b)
     return wrong + !a->same + !b->same + atomic_load(&a->lost) + atomic_load(&b->lost) + (atomic_load(&b->asked) != 1);
 }
 
-/* Ends the first connections of both roads, in both directions, after n bytes. */
+/* Ends or mutes the first connections of both roads, in both directions, after numbers of bytes. */
 static int
-exchange_cut(const int64_t *after, int n, int *ncut)
+exchange_cut(bool mutes, const int64_t *after, int n, int *ncut)
 {
     static struct side side[PAIRS][2];
     struct cutter *cut = must_alloc(sizeof *cut);
+    cut->mutes = mutes;
     int wrong = 0;
     for (int i = 0; i < n; i++)
         for (int rank = 0; rank < 2; rank++) side_open(&side[i][rank], rank, "127.0.0.1", NULL);
@@ -334,22 +336,23 @@ exchange_cut(const int64_t *after, int n, int *ncut)
     return wrong;
 }
 
-/* Ends connections after each number of bytes of an exchange. All messages must arrive once and in order. */
+/* Ends or mutes connections after each multiple of `step` bytes of an exchange. All messages must arrive once and in
+ * order. */
 static void
-test_cuts(void)
+test_cuts(bool mutes, int step)
 {
     int64_t after[PAIRS];
     int n = 0, wrong = 0, ncut = 0, ntried = 0;
-    for (int64_t bytes = 0; bytes < CUT_BYTES; bytes++) {
-        if (share(bytes)) after[n++] = bytes;
-        if (n < PAIRS && bytes + 1 < CUT_BYTES) continue;
-        wrong += exchange_cut(after, n, &ncut);
+    for (int64_t bytes = 0; bytes < CUT_BYTES; bytes += step) {
+        if (share(bytes / step)) after[n++] = bytes;
+        if (n < PAIRS && bytes + step < CUT_BYTES) continue;
+        wrong += exchange_cut(mutes, after, n, &ncut);
         ntried += n;
         n = 0;
     }
-    is_int(wrong, 0,
-           "connections that end after any number of bytes are made again, and no message is lost or repeated");
-    ok(ncut > ntried, "%d connections ended in %d exchanges", ncut, ntried);
+    ok(!wrong, "connections that %s after any number of bytes are made again, and no message is lost or repeated",
+       mutes ? "stay open but carry nothing" : "end");
+    ok(ncut > ntried / 2, "%d connections %s in %d exchanges", ncut, mutes ? "were muted" : "ended", ntried);
 }
 
 int
@@ -358,7 +361,10 @@ main(void)
     struct key key, other;
     uint64_t state = seed_of(1);
     for (int i = 0; i < LIST; i++) list[i] = (char)next_random(&state);
-    test_cuts();
+    test_cuts(false, 1);
+    link_ms = 4000;
+    test_cuts(true, 8);
+    link_ms = 0;
     test_two("127.0.0.1", NULL, NULL, "without a key");
     if (has_ipv6())
         test_two("[::1]", NULL, NULL, "over IPv6");

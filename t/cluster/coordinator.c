@@ -752,6 +752,28 @@ test_signals(void)
     is_int(wrong, 0, "a number that is no signal ends its worker");
 }
 
+/* Returns the rank that is lost when rank 0 of two workers reports that it cannot reach rank `other`, of which no
+ * heartbeat has arrived for `missed` ticks. */
+static int
+lost_unreached(int other, int missed)
+{
+    struct notices t = {0};
+    struct coordinator *c = open_world(&t, 2);
+    for (int r = 0; r < 2; r++) say(c, r, hello(r, "1", "m"), 0, 1);
+    for (int i = 0; i < missed; i++) coordinator_tick(c);
+    say(c, 0, (struct packet){.kind = PACKET_UNREACHED, .rank = other}, 1, 2);
+    coordinator_free(&c);
+    return t.last.rank;
+}
+
+static void
+test_unreached(void)
+{
+    int wrong = 0;
+    for (int i = 0; i < 16; i++) wrong += lost_unreached(i / 4 - 1, i % 4) != (i / 4 == 2 && i % 4 == 3);
+    is_int(wrong, 0, "a worker that cannot be reached is lost if it is silent, and else the one that cannot reach it");
+}
+
 int
 main(void)
 {
@@ -773,5 +795,6 @@ main(void)
     test_comm_ranks();
     test_nonsense();
     test_signals();
+    test_unreached();
     return done();
 }

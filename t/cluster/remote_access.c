@@ -1,5 +1,6 @@
 /* Tests of actors/cluster/controller/remote_access.c. A worker must be declared lost if it does not answer a request
- * for values in time, or answers nonsense. A thread plays the worker. */
+ * for values in time, or answers nonsense. A worker that does not answer is first asked for a new connection. A thread
+ * plays the worker. */
 #include "actors/cluster/controller/remote_access.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
@@ -8,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { BYTES = 64, DEADLINE_MS = 300 };
+enum { BYTES = 64, DEADLINE_MS = 900, LINK_MS = 200 };
 
 static const unsigned char job[CLUSTER_ID] = "a job";
 static char lost[64]; /* reason of the loss; "": the worker is not lost */
@@ -25,6 +26,15 @@ broken(void *of)
 {
     UNUSED(of);
     return 0;
+}
+
+static atomic_int requested; /* number of requests for a new connection */
+
+static void
+request_connection(void *of, int rank)
+{
+    UNUSED(of), UNUSED(rank);
+    atomic_fetch_add(&requested, 1);
 }
 
 static void
@@ -44,16 +54,17 @@ struct worker {
 static const struct row {
     /* what: name of the case; how: expected reason of the loss, NULL: the worker is not lost */
     const char *what, *how;
-    bool silent;
+    bool silent, mute; /* mute: the first connection carries no answers */
     uint32_t status, bytes;
     int want;
 } rows[] = {
-    {"the value", NULL, false, 0, BYTES, 0},
-    {"an error", NULL, false, E_MEMORY, 0, E_MEMORY},
-    {"nothing", "did not answer a request for values", true, 0, 0, E_LOST},
-    {"an unknown status", "sent a malformed packet", false, NERR, 0, E_LOST},
-    {"too few bytes", "sent a value of 63 bytes, expected 64", false, 0, BYTES - 1, E_LOST},
-    {"too many bytes", "sent a value of 65 bytes, expected 64", false, 0, BYTES + 1, E_LOST},
+    {"the value", NULL, false, false, 0, BYTES, 0},
+    {"the value over a new connection only", NULL, false, true, 0, BYTES, 0},
+    {"an error", NULL, false, false, E_MEMORY, 0, E_MEMORY},
+    {"nothing", "did not answer a request for values", true, false, 0, 0, E_LOST},
+    {"an unknown status", "sent a malformed packet", false, false, NERR, 0, E_LOST},
+    {"too few bytes", "sent a value of 63 bytes, expected 64", false, false, 0, BYTES - 1, E_LOST},
+    {"too many bytes", "sent a value of 65 bytes, expected 64", false, false, 0, BYTES + 1, E_LOST},
 };
 
 static void
@@ -65,6 +76,13 @@ say(struct link *l, const struct packet *p)
     str_free(&s);
 }
 
+/* Introduces the worker on connection `count`. */
+static void
+greet(struct worker *w, uint64_t count)
+{
+    say(w->link, &(struct packet){.kind = PACKET_BEAT, .epoch = 1, .count = count, .job = {job, CLUSTER_ID}});
+}
+
 static void *
 play_worker(void *arg)
 {
@@ -74,10 +92,16 @@ play_worker(void *arg)
     size_t n;
     int peer;
     struct packet p;
-    say(w->link, &(struct packet){.kind = PACKET_BEAT, .epoch = 1, .job = {job, CLUSTER_ID}});
+    bool mute = w->row->mute;
+    greet(w, 1);
     while (!atomic_load(&w->quit)) {
         poll(NULL, 0, 1);
-        if (!link_receive(w->link, LINK_BULK, &peer, &bytes, &n) || w->row->silent) continue;
+        if (mute && atomic_load(&requested)) {
+            mute = false;
+            if (link_reconnect(w->link, LINK_BULK)) diag("%s", err_text());
+            greet(w, 2);
+        }
+        if (!link_receive(w->link, LINK_BULK, &peer, &bytes, &n) || w->row->silent || mute) continue;
         if (packet_read(bytes, n, &p)) diag("%s", err_text());
         say(w->link,
             &(struct packet){
@@ -99,11 +123,14 @@ main(void)
                                                 .keeper = keeper,
                                                 .broken = broken,
                                                 .deadline_ns = rows[i].silent ? DEADLINE_MS * 1000000ll : 0,
+                                                .link_ns = LINK_MS * 1000000ll,
+                                                .connect = request_connection,
                                                 .lose = lose};
         struct reach *r = remote_access_new(&o);
         char to[BYTES];
         pthread_t thread;
         *lost = '\0';
+        atomic_store(&requested, 0);
         if (link_join(link_endpoint(c, LINK_CONTROL), NULL, &w.link) ||
             link_join_more(w.link, LINK_BULK, link_endpoint(c, LINK_BULK)))
             return diag("%s", err_text()), 1;

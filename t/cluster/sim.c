@@ -10,7 +10,8 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, resumed = 0, hung = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, hung = 0,
+            bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: no worker is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -22,6 +23,7 @@ test_seeds(int hosts)
             given_up += out.given_up;
             united += out.united;
             resumed += out.resumed;
+            muted += out.muted;
             hung += out.hung;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
@@ -31,7 +33,9 @@ test_seeds(int hosts)
         ok(filed > seeds / 5 && given_up > seeds / 50,
            "%d workers: all saved or loaded files %d times, and cancelled %d times", world, filed, given_up);
         ok(united > seeds / 2, "%d workers: communicators were made %d times, one per run", world, united);
-        ok(resumed > seeds / 4, "%d workers: links continued over a new connection %d times", world, resumed);
+        ok(resumed > seeds / 4 && muted > seeds / 15,
+           "%d workers: links continued over a new connection %d times, and %d connections carried nothing", world,
+           resumed, muted);
         ok(world == 1 || covered(hung > 0), "%d workers: %d workers hung and were lost, and none that progressed",
            world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
@@ -39,12 +43,12 @@ test_seeds(int hosts)
     }
 }
 
-/* Ends connections, and nothing else. No worker may be lost. */
+/* Ends or mutes connections, and nothing else. No worker may be lost. */
 static void
 test_flaps(void)
 {
     uint64_t base = seed_of(1), want[WORLD] = {0};
-    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 1000, &base), bad = 0, resumed = 0;
+    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 1000, &base), bad = 0, resumed = 0, muted = 0;
     struct outcome out;
     play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
     for (int i = 0; i < seeds; i++) {
@@ -52,13 +56,16 @@ test_flaps(void)
         trial.faults = 0;
         trial.flaps = 40;
         trial.only_flaps = true;
+        trial.mutes = i % 2;
         trial.hangs = trial.restarts = false;
         bool fits = play(base + (uint64_t)i, trial, want, &out) && out.lost == 0;
         resumed += out.resumed;
+        muted += out.muted;
         if (!fits && !bad++)
             diag("seed %llu: %d lost, %s", (unsigned long long)(base + (uint64_t)i), out.lost, out.why ? out.why : "");
     }
-    ok(!bad && resumed > 10 * seeds, "%d connections ended in %d seeds, and no worker is lost", resumed, seeds);
+    ok(!bad && resumed > 10 * seeds && muted > 2 * seeds,
+       "%d connections ended and %d carried nothing in %d seeds, and no worker is lost", resumed, muted, seeds);
 }
 
 /* Elastic jobs: no worker is started for a lost one, and newcomers arrive at any time. */
@@ -106,6 +113,18 @@ test_known(void)
         if (!play(seed[i], trial, want, &out) && !bad++) diag("seed %llu: %s", (unsigned long long)seed[i], out.why);
     }
     ok(!bad, "seeds that failed once pass");
+}
+
+/* Repeats a trial in which a worker was lost as a hung one while it ended the run of an epoch that was over because
+ * another worker had hung. */
+static void
+test_hang_after_hang(void)
+{
+    uint64_t want[WORLD] = {0};
+    struct outcome out;
+    play(1, (struct trial){.world = 4, .hosts = 2}, want, &out);
+    ok(play(7137193, trial_of(4, 2, 137193), want, &out) && out.hung == 1,
+       "a worker that ends an old run after a hang is not lost, too");
 }
 
 /* ---- workers without a coordinator ---- */
@@ -185,6 +204,7 @@ main(void)
     test_seeds(1);
     test_seeds(2);
     test_known();
+    test_hang_after_hang();
     test_flaps();
     test_elastic();
     return done();

@@ -299,4 +299,38 @@ PY
   rm -f job.key
 fi
 
+# ---- Ray: the program of the job, with a stand-in for Ray's module that runs tasks in threads ----
+
+if ! command -v python3 >/dev/null; then
+  skip "ray_job.py: the bits of one process" "no python3 here"
+else
+  mkdir -p py/ray/util
+  cat >py/ray/__init__.py <<'PY'
+from concurrent.futures import ThreadPoolExecutor
+threads = ThreadPoolExecutor(16)
+class Task:
+    def __init__(self, function): self.function = function
+    def options(self, num_cpus, scheduling_strategy): return self
+    def remote(self, *arguments): return threads.submit(self.function, *arguments)
+def remote(max_retries): return Task
+def init(): pass
+def get(x): return [get(one) for one in x] if isinstance(x, list) else x.result()
+PY
+  echo 'def get_node_ip_address(): return "127.0.0.1"' >py/ray/util/__init__.py
+  cat >py/ray/util/placement_group.py <<'PY'
+import ray
+class placement_group:
+    def __init__(self, bundles, strategy): self.bundles = bundles
+    def ready(self): return ray.threads.submit(int)
+PY
+  cat >py/ray/util/scheduling_strategies.py <<'PY'
+def PlacementGroupSchedulingStrategy(group, placement_group_bundle_index): return group.bundles[placement_group_bundle_index]
+PY
+  export PYTHONPATH=$dir/py PYTHONDONTWRITEBYTECODE=1
+  PATH=$dir/bin:$PATH go python3 "$files/ray_job.py" 4 -d cpu:1 train.lua
+  is "ray_job.py: the bits of one process" "$code $stdout" "$want"
+  PATH=$dir/bin:$PATH go python3 "$files/ray_job.py" 2 -d cpu:1 -e 'error "stop"'
+  ok "ray_job.py: a script that fails fails the job" [ "$code" = 1 ]
+fi
+
 finish

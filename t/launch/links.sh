@@ -48,7 +48,7 @@ forward() {
 }
 export RILLE_SILENCE=30 # heartbeats may be late: this test is about packets
 joins=() port=$(free_port)
-start job.lua 100
+start job.lua 150
 wait $controller
 want="0 $(cat out)"
 ok "the undisturbed job ends" grep -q $'\t3$' out
@@ -56,7 +56,7 @@ wait
 
 # ---- all connections of all workers ----
 
-start job.lua 100
+start job.lua 150
 perl cut.pl 4 $workers >cuts
 permitted=$?
 wait $controller
@@ -71,21 +71,29 @@ wait
 
 # ---- the connection for packets of one worker, after each number of bytes ----
 
-bytes=12000 step=${STEP:-211} ntried=0 wrong=
-for ((after = 0; after < bytes; after += step)); do
-  share $((after / step)) || continue
-  port=$(free_port)
-  forward $after
-  joins=([1]=$via)
-  start job.lua 1
-  wait $controller
-  code=$?
-  [ "$code $(cat out)" = "${one:="$code $(cat out)"}" ] && grep -q $'^0 .*\t3$' <<<"$one" || wrong+="$after: $code $(cat out err) "
-  kill $forwarder
-  wait
-  ntried=$((ntried + 1))
-done
-is "a connection that ends after any number of bytes loses no worker and changes no bit ($ntried jobs)" "$wrong" ""
+# try_cuts WHAT [mute]: runs a job for each number of bytes after which the connection ends or carries nothing more
+try_cuts() {
+  local what=$1 ntried=0 wrong= after
+  shift
+  for ((after = 0; after < bytes; after += step)); do
+    share $((after / step)) || continue
+    port=$(free_port)
+    forward $after "$@"
+    joins=([1]=$via)
+    start job.lua 1 --link 4
+    wait $controller
+    code=$?
+    [ "$code $(cat out)" = "${one:="$code $(cat out)"}" ] && grep -q $'^0 .*\t3$' <<<"$one" || wrong+="$after: $code $(cat out err) "
+    kill $forwarder
+    wait
+    ntried=$((ntried + 1))
+  done
+  is "a connection that $what after any number of bytes loses no worker and changes no bit ($ntried jobs)" "$wrong" ""
+}
+bytes=12000 step=${STEP:-211}
+try_cuts ends
+step=$((5 * step))
+try_cuts "stays open but carries nothing" mute
 
 # ---- a connection that is down for longer than --link ----
 
@@ -108,4 +116,28 @@ is "a worker whose connection is down for longer than --link is lost, and the jo
 kill $forwarder
 wait
 ok "the worker reports the reason" grep -q "the connection to the coordinator ended" worker1
+wait
+
+# ---- a dead worker of another host ----
+
+# The other workers miss their connections to it before the coordinator misses its heartbeats. They must stay.
+cat >dead.lua <<'LUA'
+local P = rille.placement("cpu", {0, 1, 2})
+local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
+rille.snapshot{1}
+local function pids() local t = {} for k, w in ipairs(rille.workers()) do t[k] = w.pid end return t end
+local before = pids()
+os.execute("kill -9 " .. before[2])
+local good, err = pcall(function() while true do x:to_global{placement = P, sbp = "B"}:sum():item() end end)
+assert(not good and rille.is_lost(err) and err:find("worker 1"), err)
+os.execute(arg[1] .. " &")
+print(rille.recover()[1], (x * 2):sum():item(), pids()[1] == before[1], pids()[3] == before[3])
+LUA
+port=$(free_port)
+joins=()
+export RILLE_SILENCE=60
+start dead.lua "$rille worker --join tcp://127.0.0.1:$port --rank 1 --host host1 -d cpu:1" --link 1
+wait $controller
+is "a dead worker is lost after --link, and the workers that cannot reach it stay" "$? $(cat out)" "0 1	48.0	true	true"
+wait
 finish

@@ -1,7 +1,7 @@
-/* cutter.h - forwards TCP connections, and cuts the first connection of each port after a number of bytes.
+/* cutter.h - forwards TCP connections, and cuts or mutes the first connection of each port after a number of bytes.
  *
- * A thread serves all ports. The bytes of both directions count together. Later connections of a port are never
- * cut. */
+ * A thread serves all ports. The bytes of both directions count together. A muted connection stays open and carries
+ * nothing more. Later connections of a port are never cut. */
 #ifndef RILLE_T_CUTTER_H
 #define RILLE_T_CUTTER_H
 
@@ -28,10 +28,11 @@ struct cutter_end {
 struct cutter {
     pthread_t thread;
     atomic_bool quit;
+    bool mutes; /* true: mutes connections instead of cutting them */
     struct cutter_port port[CUTTER_PORTS];
     struct cutter_end end[CUTTER_ENDS];
     int nport, nend;
-    int ncut; /* number of connections that were cut */
+    int ncut; /* number of connections that were cut or muted */
 };
 
 static struct sockaddr_in
@@ -97,6 +98,12 @@ cutter_end_connection(struct cutter *c, struct cutter_end *e)
     }
 }
 
+static bool
+cutter_is_muted(const struct cutter *c, const struct cutter_end *e)
+{
+    return c->mutes && e->left && *e->left <= 0;
+}
+
 static void *
 cutter_thread(void *arg)
 {
@@ -105,14 +112,21 @@ cutter_thread(void *arg)
     while (!atomic_load(&c->quit)) {
         int nend = c->nend;
         for (int i = 0; i < c->nport; i++) fd[i] = (struct pollfd){.fd = c->port[i].fd, .events = POLLIN};
-        for (int i = 0; i < nend; i++) fd[c->nport + i] = (struct pollfd){.fd = c->end[i].fd, .events = POLLIN};
+        for (int i = 0; i < nend; i++)
+            fd[c->nport + i] =
+                (struct pollfd){.fd = cutter_is_muted(c, &c->end[i]) ? -1 : c->end[i].fd, .events = POLLIN};
         poll(fd, (nfds_t)(c->nport + nend), 50);
         for (int i = 0; i < c->nport; i++)
             if (fd[i].revents) cutter_accept(c, &c->port[i]);
         for (int i = 0; i < nend; i++) {
             struct cutter_end *e = &c->end[i];
+            if (cutter_is_muted(c, e)) continue;
             bool over = e->fd >= 0 && e->left && *e->left == 0;
-            if (over || (fd[c->nport + i].revents && e->fd >= 0 && !cutter_forward(c, e))) cutter_end_connection(c, e);
+            if (!over && (!fd[c->nport + i].revents || e->fd < 0 || cutter_forward(c, e))) continue;
+            if (cutter_is_muted(c, e))
+                c->ncut++;
+            else
+                cutter_end_connection(c, e);
         }
     }
     return NULL;

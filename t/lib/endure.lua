@@ -11,89 +11,23 @@
 -- selects features. Prints TAP.
 
 local tap = dofile("t/lib/tap.lua")
+local quantities = dofile("t/lib/quantities.lua")
+local processes, own = quantities.processes, quantities.own
 local folder = os.getenv("ENDURE_FOLDER")
 local count <const> = tonumber(arg[1])
--- limit of the increase per round; more is a leak. kB: memory; ms: processor time, which depends on the other work of
--- the machine
-local SLACK <const> = {kB = 64, ms = 20}
-local SLOWER <const> = 1.15 -- ratio of a round's processor time to that of the round before that is no leak
 
 if tap.sanitized() then
   tap.ok(true, "no process grows # SKIP a sanitizer keeps freed memory")
   tap.done()
 end
 
--- ---- quantities of a process ----
-
-local function number_from(command)
-  local pipe = io.popen(command)
-  local n = pipe:read("n")
-  pipe:close()
-  return n
-end
-
--- Returns the kB of a process's own memory. Pages of its program file do not count, because the system loads and
--- drops them as it likes.
-local function private_kb(pid)
-  local sum = 0
-  for line in io.lines("/proc/" .. pid .. "/smaps_rollup") do
-    sum = sum + (tonumber(line:match("^Anonymous:%s+(%d+)") or line:match("^Swap:%s+(%d+)")) or 0)
-  end
-  return sum
-end
-
-local function thread_count(pid)
-  for line in io.lines("/proc/" .. pid .. "/status") do
-    local n = line:match("^Threads:%s+(%d+)")
-    if n then return tonumber(n) end
-  end
-end
-
-local function mapping_count(pid)
-  local n = 0
-  for _ in io.lines("/proc/" .. pid .. "/maps") do n = n + 1 end
-  return n
-end
+-- ---- quantities ----
 
 -- Returns the processor time of all threads of a process, ms.
 local function cpu_ms(pid)
   local file <close> = io.open("/proc/" .. pid .. "/stat")
   local user, system = file:read("a"):match("%) %S" .. (" %S+"):rep(10) .. " (%d+) (%d+)")
   return 10 * (user + system)
-end
-
--- Returns the kB of all shared memory files that the job's processes have open.
-local function shared_kb(pids)
-  local folders, sum = "", 0
-  for _, pid in pairs(pids) do folders = ("%s /proc/%d/fd"):format(folders, pid) end
-  local pipe <close> = io.popen(("find%s -lname '/memfd:*' -exec stat -Lc '%%i %%b' {} + 2>&1 | sort -u"):format(folders))
-  for blocks in pipe:read("a"):gmatch("%d+ (%d+)") do sum = sum + blocks // 2 end
-  return sum
-end
-
-local own = io.open("/proc/self/stat"):read("n")
-
-local function processes()
-  local pids = {controller = own}
-  for _, w in ipairs(rille.workers()) do
-    if w.pid ~= own then pids["worker " .. w.rank] = w.pid end
-  end
-  return pids
-end
-
--- Returns the quantities of all processes of the job, by process name.
-local function measure()
-  collectgarbage()
-  collectgarbage()
-  local now, pids = {}, processes()
-  for who, pid in pairs(pids) do
-    now[who .. ": private kB"] = private_kb(pid)
-    now[who .. ": threads"] = thread_count(pid)
-    now[who .. ": mappings"] = mapping_count(pid)
-    now[who .. ": descriptors"] = number_from(("ls /proc/%d/fd | wc -l"):format(pid))
-  end
-  now["shared memory kB"] = shared_kb(pids)
-  return now
 end
 
 -- Returns the processor time, ms, by process name. Only processes count that existed at the earlier measurement
@@ -242,15 +176,9 @@ local function measured(f, made, n)
   local before = times()
   call(f, made, n)
   local spent = times(before)
-  local now = measure()
+  local now = quantities.measure()
   for who, time in pairs(spent) do now[who .. ": processor time, ms"] = time.spent end
   return now
-end
-
-local function rises(key, before, now)
-  if not before then return false end
-  local unit = key:match("%a+$")
-  return now > before * (unit == "ms" and SLOWER or 1) + (SLACK[unit] or 0)
 end
 
 local function endure(f, total)
@@ -260,7 +188,7 @@ local function endure(f, total)
   for round = 1, 3 do
     local now = measured(f, round * n, n)
     for key, value in pairs(now) do
-      if rises(key, before[key], value) then rose[key] = (rose[key] or 0) + 1 end
+      if quantities.rises(key, before[key], value) then rose[key] = (rose[key] or 0) + 1 end
     end
     before = now
   end

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
-# forward.pl TARGET BYTES [SECONDS] - forwards TCP connections to the port TARGET, and prints the port that it opened. Ends
-# the first connection after BYTES bytes in both directions. Then forwards nothing for SECONDS seconds: later
-# connections are accepted and wait.
+# forward.pl TARGET BYTES [SECONDS | mute] - forwards TCP connections to the port TARGET, and prints the port that it
+# opened. Ends the first connection after BYTES bytes in both directions. Then forwards nothing for SECONDS seconds:
+# later connections are accepted and wait. With `mute`, the first connection stays open and carries nothing more.
 use strict;
 use warnings;
 use IO::Select;
@@ -9,6 +9,8 @@ use IO::Socket::INET;
 use Time::HiRes 'time';
 
 my ($target, $left, $pause) = @ARGV;
+my $mutes = ($pause || '') eq 'mute';
+$pause = 0 if $mutes;
 my $server = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 8) or die "$!\n";
 my $wait   = IO::Select->new($server);
 my (%other, %first, @held, $until);
@@ -27,6 +29,11 @@ sub join_ends {    # forwards between a connection and a new one to the target; 
 
 sub end_both {
   my ($end) = @_;
+  if ($mutes && $first{$end}) {
+    $wait->remove($end, $other{$end});
+    $until = 0;
+    return;
+  }
   if (delete $first{$end}) {
     delete $first{$other{$end}};
     $until = time + ($pause || 0);

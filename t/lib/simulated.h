@@ -2,8 +2,8 @@
  *
  * Packets travel as bytes, in one queue per worker and direction. The seed decides which queue delivers next, when
  * an executor runs its next job, and when the clock ticks. It also decides the faults: packets are lost or duplicated;
- * connections end, and new ones follow; workers crash, fall silent or hang; a coordinator is killed, and its workers
- * end or join the next coordinator.
+ * connections end, and new ones follow; connections carry nothing although both ends believe that they are up; workers
+ * crash, fall silent or hang; a coordinator is killed, and its workers end or join the next coordinator.
  *
  * The simulated program is a training loop. Every run changes one number per worker, and a snapshot follows every
  * second run. After a loss the program recovers, with the same number of workers or fewer. Workers save snapshots to
@@ -29,7 +29,7 @@ static void
 worker_send(void *arg, const struct packet *p)
 {
     struct sim_worker *w = arg;
-    if (w->alive && !w->broken && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
+    if (w->alive && !w->broken && !w->mute_up && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
 }
 
 /* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
@@ -64,6 +64,8 @@ worker_work(void *arg, const struct work *work)
     } else if (work->kind == WORK_ASK) {
         const struct str none = {0};
         member_report(w->member, (w->njob || w->nfile) && !w->waits, w->waits ? (int32_t)w->slot[0].owner : -1, &none);
+    } else if (work->kind == WORK_CONNECT) {
+        w->reconnects = true;
     } else if (work->kind == WORK_UNITE) {
         w->reported_run = p->run;
         memcpy(&w->told_id, p->bytes.bytes, sizeof w->told_id);
@@ -75,6 +77,8 @@ worker_work(void *arg, const struct work *work)
         for (int i = 0; i < w->nfile; i++) w->file[i].cancelled |= w->file[i].count == p->count;
     } else if (work->kind == WORK_FORM && work->packet->slots.n > sizeof w->slot) {
         wrong(s, "too many slots");
+    } else if (work->kind == WORK_MAKE && work->packet->lost.n > sizeof w->job->lost) {
+        wrong(s, "too many lost workers");
     } else if (work->kind == WORK_LEAVE) {
         w->left = true;
         w->status = work->status;
@@ -110,6 +114,10 @@ worker_word(void *arg, int rank, enum beat_word which)
 static void
 worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
 {
+    if (s->nworker == WORKERS) {
+        wrong(s, "workers without end");
+        return;
+    }
     int i = s->nworker++;
     struct sim_worker *w = &s->worker[i];
     struct member_env env = {w, worker_send, worker_work, worker_word};
@@ -254,7 +262,7 @@ on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (w->peer == peer && !w->broken && w->alive && !w->cut && !queue_put(&w->down, p))
+    if (w->peer == peer && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
         wrong(s, "a queue grows without end");
 }
 
@@ -544,13 +552,25 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
+/* Makes a member's connection carry nothing more in one direction or in both. The connection that replaces it works for
+ * 2 * LINK_TICKS, because a worker may be lost if that one carries nothing, too. */
+static void
+mute_connection(struct cluster *s, struct sim_worker *w)
+{
+    uint64_t how = 1 + pick(s, 3);
+    w->mute_up |= how & 1;
+    w->mute_down |= how & 2;
+    w->muted = s->ticks;
+    s->muted++;
+}
+
 /* Connects a worker again: to its coordinator, or to the next one, which does not know the worker. The worker first
  * handles the packets that it received over the former connection, as worker.c does. */
 static void
 connect_again(struct cluster *s, struct sim_worker *w)
 {
     while (w->down.n) deliver(s, w, &w->down);
-    w->broken = w->lasts = false;
+    w->broken = w->lasts = w->mute_up = w->mute_down = w->reconnects = false;
     s->resumed++;
     member_linked(w->member);
 }
@@ -612,7 +632,11 @@ misfortune(struct cluster *s)
     struct sim_worker *w = &s->worker[pick(s, (uint64_t)s->nworker)];
     if (s->flaps > 0 && w->alive && !w->cut && !w->broken && pick(s, s->trial.only_flaps ? 60 : 400) == 0) {
         s->flaps--;
-        break_connection(s, w);
+        bool may = s->trial.mutes && member_rank(w->member) >= 0 && (!w->muted || s->ticks - w->muted > 2 * LINK_TICKS);
+        if (may && pick(s, 2))
+            mute_connection(s, w);
+        else
+            break_connection(s, w);
         return;
     }
     if (s->trial.least && w->alive && member_rank(w->member) < 0 && fault(s, 400)) {
@@ -638,6 +662,7 @@ static void
 tick(struct cluster *s)
 {
     struct packet p;
+    s->ticks++;
     for (int i = 0; i < s->nworker; i++) {
         struct sim_worker *w = &s->worker[i];
         if (!w->alive || w->silent || w->cut) continue;
@@ -688,6 +713,7 @@ worker_turn(struct cluster *s)
         else
             member_cut(w->member, "the connection ended");
     }
+    if (w->reconnects && !w->broken) break_connection(s, w);
     if (w->broken && !w->silent && pick(s, w->lasts ? 2000 : 8) == 0) connect_again(s, w);
     if (w->stale.n && pick(s, 4) == 0) deliver(s, w, &w->stale);
     if (!w->alive) return;
@@ -716,11 +742,20 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }
 
+/* Returns true if the clock may tick now. It ticks less often when many workers have ended, so that living workers have
+ * as many turns between two ticks as before. */
+static bool
+may_tick(struct cluster *s)
+{
+    int usual = 4 * s->world;
+    return s->nworker <= usual || pick(s, (uint64_t)s->nworker) < (uint64_t)usual;
+}
+
 static void
 sim_step(struct cluster *s)
 {
     uint64_t what = pick(s, 64);
-    if (what == 0)
+    if (what == 0 && may_tick(s))
         tick(s);
     else if (what < 8)
         program_turn(s);
@@ -754,8 +789,8 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed,
-                            s->grown, s->fewest,   s->most,  s->hung,  {0},         k,         s->why};
+    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed, s->muted,
+                            s->grown, s->fewest,   s->most,  s->hung,  {0},         k,         s->ticks,   s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

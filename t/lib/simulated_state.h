@@ -11,8 +11,8 @@
 #include "t/lib/tap.h"
 
 /* RUNS: number of steps of the training; the program also saves after the last one */
-enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 150000 };
-enum { WORKERS = (2 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128 };
+enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
+enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
 
 struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
@@ -26,6 +26,7 @@ struct trial {
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
     int flaps;                /* number of connections that end and are followed by another one */
+    bool mutes;               /* some of these connections carry nothing, and their ends do not notice this */
     bool only_flaps;          /* no connection is down for longer than a tick */
     int hangs_at, hanging;    /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
@@ -45,7 +46,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .files = n % 7 < 3,
                           .unites = n % 11 < 5,
                           .hangs = n % 13 < 8,
-                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0};
+                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0,
+                          .mutes = n % 19 < 10};
 }
 
 struct outcome {
@@ -56,11 +58,13 @@ struct outcome {
     int given_up;                /* number of saves and loads that the user interrupted */
     int united;                  /* number of communicators made */
     int resumed;                 /* number of links that continued over a new connection */
+    int muted;                   /* number of connections that began to carry nothing */
     int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
     int fewest, most;            /* smallest and largest number of workers of an epoch */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
+    int ticks;                   /* simulated time, ticks */
     const char *why;
 };
 
@@ -68,7 +72,7 @@ struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
     struct slot slot[WORLD]; /* job FORM: owner of each slot */
-    uint32_t lost[WORKERS];  /* job MAKE: lost peers on the worker's host, which the worker must kill */
+    uint32_t lost[LOST];     /* job MAKE: lost peers on the worker's host, which the worker must kill */
     int nlost;
     uint64_t program;
     int memory; /* job FORM: number of the segment */
@@ -92,6 +96,10 @@ struct sim_worker {
     int index, peer, rank, life;
     /* broken: it has no connection at present; lasts: until it has one again, it also sends no heartbeats */
     bool broken, lasts;
+    /* mute_up, mute_down: the connection carries no packets to the coordinator, or from it, and neither end has
+     * noticed; reconnects: the worker must replace its connection */
+    bool mute_up, mute_down, reconnects;
+    int muted;          /* tick at which the worker's connection last began to carry nothing */
     struct queue stale; /* packets of the former connection, which may be received later than those of this one */
     unsigned char link[CLUSTER_ID];
     unsigned char secret[CLUSTER_ID];
@@ -119,7 +127,8 @@ struct cluster {
     struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    int life; /* number of coordinators so far */
+    int ticks; /* simulated time */
+    int life;  /* number of coordinators so far */
     /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
@@ -127,7 +136,7 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nworker, world, faults, flaps, resumed, lost, taken, wrong;
+    int nworker, world, faults, flaps, resumed, muted, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */

@@ -45,6 +45,7 @@ export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
 flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
 lib=$dir/prefix/lib
 
+ok "installed scripts are executable" test -x examples/store.sh
 ok "no installed file for building programs names the source tree" \
   bash -c '! grep -rIE -e "$1/(build|runtime|actors|sbp|boxing|kernels|shell|lua|rille.h)" "$2/lib/pkgconfig" "$2/lib/cmake" "$2/include"' \
   names "$root" "$dir/prefix"

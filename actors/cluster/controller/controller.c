@@ -530,9 +530,17 @@ open_coordinator(struct cluster *c)
     TRY(random_bytes(c->job_id, sizeof c->job_id));
     memcpy(o.job, c->job_id, sizeof o.job);
     c->c = coordinator_new(&o, &env);
-    int64_t deadline_ns = (int64_t)o.hang * TICK_MS * 1000000;
-    struct remote_access_options ro = {c->link, c->job_id,      c->options.world, c,
-                                       keeper,  control_broken, deadline_ns,      control_lose};
+    const int64_t tick_ns = TICK_MS * 1000000ll;
+    struct remote_access_options ro = {.link = c->link,
+                                       .job = c->job_id,
+                                       .world = c->options.world,
+                                       .of = c,
+                                       .keeper = keeper,
+                                       .broken = control_broken,
+                                       .deadline_ns = o.hang * tick_ns,
+                                       .link_ns = (o.link ? o.link : LINK_TICKS) * tick_ns,
+                                       .connect = control_connect,
+                                       .lose = control_lose};
     c->reach = remote_access_new(&ro);
     return 0;
 }

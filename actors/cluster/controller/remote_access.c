@@ -41,6 +41,8 @@ struct wish {
     size_t n, asked, answered;
     uint64_t first;   /* number of the request's first packet */
     int64_t heard_ns; /* time, ns, of the last answer or repetition */
+    int64_t still_ns; /* time, ns, of the last answer or request for a new connection */
+    int64_t patience; /* time without an answer after which a new connection is requested, ns */
     int64_t begun_ns; /* start time, ns, of the wait for an answer (options.deadline_ns) */
     bool give;
     const uint64_t *place; /* (SUM, one packet) the blocks to digest, as pairs: position, size in bytes */
@@ -138,7 +140,7 @@ receive_answer(struct reach *r, struct wish *w, const struct packet *p)
     if (w->kind == PACKET_SUM) memcpy(w->digest, p->bytes.bytes, came);
     if (w->kind == PACKET_FETCH) memcpy(w->bytes + w->answered, p->bytes.bytes, n);
     w->answered += n;
-    w->heard_ns = w->begun_ns = now_ns();
+    w->heard_ns = w->still_ns = w->begun_ns = now_ns();
     return 0;
 }
 
@@ -243,11 +245,23 @@ check_deadline(struct reach *r, struct wish *w)
     w->begun_ns = now_ns();
 }
 
+/* Requests a new connection to a worker that does not answer. The next request follows after twice the time, because
+ * the connection may be up, and the worker slow. */
+static void
+check_connection(struct reach *r, struct wish *w)
+{
+    if (now_ns() - w->still_ns < w->patience) return;
+    r->options.connect(r->options.of, w->rank);
+    w->still_ns = now_ns();
+    w->patience *= 2;
+}
+
 static int
 carry_out_wish(struct reach *r, struct wish *w)
 {
     w->rank = w->source_rank = -1;
-    w->begun_ns = now_ns();
+    w->begun_ns = w->still_ns = now_ns();
+    w->patience = r->options.link_ns / 2;
     while (w->answered < w->n) {
         TRY(find_wish_keepers(r, w));
         bool met = peer_of_rank(r, w->rank) >= 0, known = met;
@@ -258,6 +272,7 @@ carry_out_wish(struct reach *r, struct wish *w)
         struct pollfd fd = {.fd = link_fd(r->options.link, LINK_BULK), .events = POLLIN};
         poll(&fd, 1, known ? LOOK_UP_MS : 1);
         TRY(receive_answers(r, w));
+        check_connection(r, w);
         check_deadline(r, w);
     }
     return 0;

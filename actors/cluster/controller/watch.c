@@ -139,6 +139,15 @@ control_say_absent(struct cluster *c)
 }
 
 void
+control_connect(void *of, int rank)
+{
+    struct cluster *c = of;
+    pthread_mutex_lock(&c->lock);
+    coordinator_connect_values(c->c, rank);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
 control_lose(void *of, int rank, const char *how)
 {
     struct cluster *c = of;

@@ -1,6 +1,6 @@
 /* watch.h - reports of workers that hang (coordinator_hang.c) or have not joined. Owner: the cluster (controller.h).
- * Except for control_lose(), the functions are called with the cluster's lock held, on the session's thread or on the
- * cluster's own thread. */
+ * Except for control_lose() and control_connect(), the functions are called with the cluster's lock held, on the
+ * session's thread or on the cluster's own thread. */
 #ifndef RILLE_CLUSTER_WATCH_H
 #define RILLE_CLUSTER_WATCH_H
 
@@ -17,6 +17,8 @@ void control_say_absent(struct cluster *c);
 /* Declares a worker lost, because its answer about values did not arrive or makes no sense. Any thread; the function
  * takes the lock. */
 void control_lose(void *of, int rank, const char *how);
+/* Makes a worker replace the connection of its link for values. Any thread; the function takes the lock. */
+void control_connect(void *of, int rank);
 /* Reports a slow worker to the user, with its host and pid. */
 void control_say_slow(struct cluster *c, const struct notice *n);
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char lost_packet[] = "lost a packet", unexpected[] = "sent an unexpected packet";
+static const char silent[] = "stopped responding", lost_packet[] = "lost a packet",
+                  unexpected[] = "sent an unexpected packet";
 
 const char *
 coordinator_phase_text(enum coordinator_phase phase)
@@ -150,6 +151,7 @@ coordinate_break(struct coordinator *c)
     c->asked = 0;
     for (int r = 0; r < c->options.world; r++) {
         c->member[r].files = 0;
+        c->member[r].info.still = 0;             /* the work that was awaited is over */
         if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
     }
     coordinate_stop(c, STOP_LOST);
@@ -260,23 +262,43 @@ lose_silent(struct coordinator *c, int rank, const char *how)
     coordinate_lose(c, rank, how);
 }
 
+/* Asks a member for a new connection, once until a packet arrives. From now on the packet may take the whole time of
+ * `link`, because the connection can also be slow. */
+static void
+retry_connection(struct coordinator *c, int rank)
+{
+    struct member *m = &c->member[rank];
+    m->retries = true;
+    m->info.lag = 0;
+    coordinate_send(c, rank, (struct packet){.kind = PACKET_CONNECT, .count = m->connection});
+}
+
 void
 coordinator_tick(struct coordinator *c)
 {
+    int link = c->options.link ? c->options.link : LINK_TICKS;
     c->ticks++;
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m) || is_unheard(c, r)) continue;
         if (m->info.missed <= (int)c->every) coordinate_count_still(c, r);
         m->info.lag = (int32_t)(m->said - m->seen) > 0 ? m->info.lag + 1 : 0;
+        if (m->info.lag > link / 4 && !m->retries) retry_connection(c, r);
         if (++m->info.missed > silence_of(c, m))
-            lose_silent(c, r, "stopped responding");
-        else if (m->info.lag > (c->options.link ? c->options.link : LINK_TICKS))
+            lose_silent(c, r, silent);
+        else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
     for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++) /* shows that this coordinator is alive */
         coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_WELCOME, .rank = -1});
     coordinate_find_hang(c);
+}
+
+void
+coordinator_connect_values(struct coordinator *c, int rank)
+{
+    if (is_in(&c->member[rank]))
+        coordinate_send(c, rank, (struct packet){.kind = PACKET_CONNECT, .flags = CONNECT_VALUES});
 }
 
 static void
@@ -352,11 +374,31 @@ lose_leaver(struct coordinator *c, int rank, const struct packet *p)
     coordinate_lose_for(c, rank, p->text);
 }
 
+/* Handles a report of a member that it cannot reach another one. If that one or the worker that relays its heartbeats
+ * is silent, the silent worker is lost. Otherwise the member that reports it is lost, because it may be at fault. */
+static void
+lose_unreached(struct coordinator *c, int rank, const struct packet *p)
+{
+    if (c->phase == CLUSTER_BROKEN) return;
+    if (p->rank < 0 || p->rank >= c->options.world || p->rank == rank) {
+        coordinate_lose(c, rank, unexpected);
+        return;
+    }
+    int other = is_unheard(c, p->rank) ? c->memory[c->member[p->rank].info.memory].first : p->rank;
+    if (c->member[other].info.missed > (int)c->every + 1) {
+        lose_silent(c, other, silent);
+        return;
+    }
+    char *why = coordinate_text(p->text);
+    lose_silent(c, rank, why);
+    free(why);
+}
+
 static void (*const handle[NPACKET])(struct coordinator *c, int rank, const struct packet *p) = {
     [PACKET_MADE] = coordinate_made, [PACKET_READY] = coordinate_ready,   [PACKET_HAVE] = coordinate_have,
     [PACKET_ACTS] = coordinate_acts, [PACKET_END] = coordinate_end,       [PACKET_LEAVE] = lose_leaver,
     [PACKET_MEET] = coordinate_meet, [PACKET_FILED] = coordinate_filed,   [PACKET_UNITE] = coordinate_unite,
-    [PACKET_SIGNAL] = take_signal,   [PACKET_REPORT] = coordinate_report,
+    [PACKET_SIGNAL] = take_signal,   [PACKET_REPORT] = coordinate_report, [PACKET_UNREACHED] = lose_unreached,
 };
 
 void
@@ -393,6 +435,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     m->seen = p->seq;
     window_acknowledge(&m->window, p->ack);
     m->info.missed = m->info.lag = 0;
+    m->retries = false;
     if (p->kind != PACKET_REPORT) m->info.still = 0;
     if (!handle[p->kind]) {
         if (p->kind != PACKET_HELLO) coordinate_lose(c, rank, unexpected);

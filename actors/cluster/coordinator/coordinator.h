@@ -19,11 +19,19 @@
  * acknowledges the last packet received. Both ends then send the packets again that the other end has not
  * acknowledged (window.h). If the coordinator counts the worker as lost, it answers REFUSE_LOST, and the worker ends.
  *
+ * A connection can carry nothing although neither end has noticed its end. Heartbeats use another connection and say
+ * how many packets were sent, so the receiver knows that packets are missing. A worker then replaces the connection
+ * after link / 2 ticks. The coordinator asks the worker to do so after link / 4 ticks (CONNECT). Over the new
+ * connection the packet may take another `link` ticks.
+ *
  * A member is lost when its process ends (coordinator_gone), when it sends malformed packets (coordinator_cut), when a
  * packet that a heartbeat reported is missing for `link` ticks, or after `silence` ticks without a heartbeat. Silence
  * is counted in ticks, not in time, because a suspended controller counts no ticks, and a controller that is late
  * counts fewer. If a loaded host delays heartbeats, the limit grows with the average gap between a member's
  * heartbeats, up to SILENCE_GROWTH times.
+ *
+ * A member that cannot reach another one reports this (UNREACHED), and one of the two is lost: the other one if it is
+ * silent, else the member that reports it.
  *
  * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
  * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
@@ -202,6 +210,8 @@ void coordinator_gone(struct coordinator *c, int rank, const char *how);
  * other signal is lost. */
 void coordinator_hear(struct coordinator *c, uint64_t signals);
 void coordinator_tick(struct coordinator *c);
+/* Makes a member replace the connection of its link for values. */
+void coordinator_connect_values(struct coordinator *c, int rank);
 /* Fills *out with the heartbeat that must be sent to a rank now; *out is valid until the next call. Returns false if
  * no heartbeat is due: the rank is no member, a speaker relays its heartbeats, or the interval is not over. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
@@ -221,6 +231,7 @@ void coordinator_form(struct coordinator *c, const struct form *f);
  * first epoch is formed. */
 uint32_t coordinator_isa(const struct coordinator *c);
 enum { REFUSE_LOST = 1 };
+enum { CONNECT_VALUES = 1 }; /* flag of CONNECT */
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HOLD_GIVE = 1 };

@@ -25,10 +25,11 @@ struct member {
     unsigned char link[CLUSTER_ID];
     uint64_t connection;
     uint64_t pulses;
-    int gap;    /* average gap between two heartbeats, in 1/8 ticks */
-    bool ended; /* the member has ended the current run */
-    int files;  /* number of file requests that the member has not answered */
-    struct {    /* the member's answer to the last ASK */
+    int gap;      /* average gap between two heartbeats, in 1/8 ticks */
+    bool ended;   /* the member has ended the current run */
+    bool retries; /* a packet is missing, and the member was asked for a new connection */
+    int files;    /* number of file requests that the member has not answered */
+    struct {      /* the member's answer to the last ASK */
         bool came, works;
         int32_t rank; /* rank for which the member waits; -1: none */
     } report;

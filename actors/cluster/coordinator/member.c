@@ -22,6 +22,7 @@ struct worker_member {
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
     bool waits;           /* the coordinator has no rank for this worker yet */
+    bool retries;         /* a packet is missing, and the worker has replaced its connection */
     int down;             /* ticks without a connection; 0: there is one */
     uint64_t connections; /* number of connections so far */
     /* seen: number of the last packet received; said: number of the last packet that the coordinator has sent,
@@ -247,6 +248,13 @@ queue_cancel(struct worker_member *m, const struct packet *p)
 }
 
 static void
+queue_connect(struct worker_member *m, const struct packet *p)
+{
+    if (p->flags & CONNECT_VALUES || p->count == m->connections)
+        queue_work(m, (struct work){.kind = WORK_CONNECT, .packet = p});
+}
+
+static void
 bye(struct worker_member *m, const struct packet *p)
 {
     UNUSED(p);
@@ -274,6 +282,7 @@ static const struct {
     [PACKET_ASK] = {queue_ask, true},
     [PACKET_ROWS] = {queue_rows, true},
     [PACKET_UNITE] = {unite, true},
+    [PACKET_CONNECT] = {queue_connect, true},
 };
 
 void
@@ -287,6 +296,7 @@ member_receive(struct worker_member *m, const struct packet *p)
     m->seen = p->seq;
     window_acknowledge(&m->window, p->ack);
     m->missed = m->lag = 0;
+    m->retries = false;
     if (!handle[p->kind].take || (handle[p->kind].inside && m->state != IN)) return;
     if ((int32_t)(p->epoch - m->epoch) < 0) return;
     m->epoch = p->epoch;
@@ -308,6 +318,11 @@ member_tick(struct worker_member *m)
     if (m->state != IN) return;
     m->lag = (int32_t)(m->said - m->seen) > 0 ? m->lag + 1 : 0;
     m->down += m->down > 0;
+    if (m->lag > m->options.link / 2 && !m->retries) {
+        m->retries = true;
+        m->lag = 0;
+        queue_connect(m, &(struct packet){.count = m->connections});
+    }
     if (++m->missed > silence)
         member_end(m, LEAVE_ORPHAN, "the coordinator stopped responding");
     else if (m->down > m->options.link)
@@ -524,6 +539,12 @@ member_report(struct worker_member *m, bool works, int32_t rank, const struct st
                                 .flags = works ? REPORT_WORKS : 0,
                                 .rank = rank,
                                 .bytes = {(const void *)lines->text, (uint32_t)MIN(lines->len, (size_t)WIRE_PIECE)}});
+}
+
+void
+member_unreached(struct worker_member *m, int rank, const char *how)
+{
+    send_packet(m, m->epoch, (struct packet){.kind = PACKET_UNREACHED, .rank = rank, .text = span_text(how)});
 }
 
 void

@@ -8,7 +8,7 @@
  *
  * Like the coordinator, a member uses no clock, socket or thread. The owner passes in packets, ticks and the
  * executor's answers; the member sends packets and work through callbacks. The executor does work in the order of
- * arrival, except for STOP, CANCEL, ASK and UNITE, which concern the work in progress. Owner: the worker
+ * arrival, except for STOP, CANCEL, ASK, UNITE and CONNECT, which are done at once. Owner: the worker
  * (worker_inner.h), under the worker's lock. */
 #ifndef RILLE_CLUSTER_MEMBER_H
 #define RILLE_CLUSTER_MEMBER_H
@@ -22,13 +22,14 @@ enum work_kind {
     WORK_PROGRAM, /* compile a program; the answer is member_have() */
     WORK_ROWS,    /* store the schedule rows of a program */
     WORK_FORGET,
-    WORK_START,  /* run a program; the answer is member_ended() */
-    WORK_FILE,   /* write or read a file; the answer is member_filed() */
-    WORK_CANCEL, /* abandon the file request that has the same `count` */
-    WORK_STOP,   /* stop the run in progress */
-    WORK_ASK,    /* report at once what the worker does; the answer is member_report() */
-    WORK_UNITE,  /* for the current run, store a communicator's id that another worker created */
-    WORK_LEAVE,  /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
+    WORK_START,   /* run a program; the answer is member_ended() */
+    WORK_FILE,    /* write or read a file; the answer is member_filed() */
+    WORK_CANCEL,  /* abandon the file request that has the same `count` */
+    WORK_STOP,    /* stop the run in progress */
+    WORK_ASK,     /* report at once what the worker does; the answer is member_report() */
+    WORK_UNITE,   /* for the current run, store a communicator's id that another worker created */
+    WORK_CONNECT, /* replace a connection, CONNECT packet */
+    WORK_LEAVE,   /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
     /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
      * arrival. */
     WORK_ASKED, /* a worker requests this worker's list of a program's channels */
@@ -40,7 +41,8 @@ enum work_kind {
 enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN };
 struct work {
     enum work_kind kind;
-    const struct packet *packet; /* the packet of WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL or UNITE */
+    const struct packet
+        *packet; /* the packet of WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE or CONNECT */
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* content of a program, of its schedule rows, or of a list of channels */
@@ -130,6 +132,8 @@ void member_ended(struct worker_member *m, const struct run_end *e);
 /* Reports the outcome of a file request. digests: digests of the blocks of the file, if the request wrote a file. */
 void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int status, const char *text,
                   const struct str *digests);
+/* Reports that this worker has no connection to worker `rank`. how: a description for the user. */
+void member_unreached(struct worker_member *m, int rank, const char *how);
 /* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
 /* Reports to the coordinator a signal that this process has received. The coordinator decides whether the worker

@@ -59,13 +59,13 @@ close_peers(struct carrier *c)
 }
 
 static void
-carrier_lose(struct carrier *c, const char *fmt, int rank)
+carrier_lose(struct carrier *c, int unreached, const char *fmt, int rank)
 {
     char how[256];
     if (c->told_lost) return;
     c->told_lost = true;
     snprintf(how, sizeof how, fmt, rank);
-    c->hear.lost(c->hear.of, how);
+    c->hear.lost(c->hear.of, unreached, how);
 }
 
 /* Acknowledges messages of a worker. Reports the worker as lost if the link to it stays down for link_ms. If the link
@@ -79,7 +79,7 @@ look_after(struct carrier *c, int rank)
     if (!down && c->net->ready(c, rank)) p->down_ns = 0;
     carrier_acknowledge(c, rank);
     if (p->down_ns && now_ns() - p->down_ns > c->link_ms * 1000000ll)
-        carrier_lose(c, "lost its connection to worker %d", rank);
+        carrier_lose(c, rank, "lost its connection to worker %d", rank);
 }
 
 /* ---- sending ---- */
@@ -350,7 +350,7 @@ carrier_receive(struct carrier *c, enum road road)
         c->held[road] = fate == FATE_LATER;
         if (fate == FATE_LATER) return;
         if (fate == FATE_STRANGE)
-            carrier_lose(c, "received an invalid message from worker %d: it belongs to no channel of the run",
+            carrier_lose(c, -1, "received an invalid message from worker %d: it belongs to no channel of the run",
                          addr_process(c->head[road].m.from));
     }
 }

@@ -34,8 +34,8 @@ struct carrier_hear {
     int (*give)(void *of, uint64_t at, size_t n, void *to);
     /* Receives the answer to carrier_fetch(); bytes NULL: the other worker does not have the bytes. */
     void (*brought)(void *of, int from, uint64_t count, const void *bytes, size_t n);
-    /* called when a link to a member failed, or carried an invalid message */
-    void (*lost)(void *of, const char *how);
+    /* Called when the link to worker `rank` failed. rank -1: a link carried an invalid message. */
+    void (*lost)(void *of, int rank, const char *how);
 };
 enum { CARRIER_PORT = 256 };
 enum carrier_mpi { CARRIER_TCP, CARRIER_MPI_IF_ALL, CARRIER_MPI };

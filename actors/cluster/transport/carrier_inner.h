@@ -39,7 +39,7 @@ struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
     uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
-    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act */
+    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act; (CARRIER_ACK) 1: see traffic.c */
     uint32_t number;  /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
     /* by road: number of the last message received from the worker to which this message is sent */
     uint32_t ack[NROAD];
@@ -57,6 +57,10 @@ struct traffic {
     struct kept *kept; /* ring; the oldest is at `first` */
     int32_t capacity, first, n;
     uint32_t sent, came, told; /* numbers of the messages sent, received, and acknowledged to the other worker last */
+    uint32_t acked;            /* number of the last acknowledged message, at the last tick */
+    /* moved_ns: last time, ns, at which nothing was missing, or the other worker acknowledged or held messages;
+     * patience: time, ns, without an acknowledgement after which the connection is replaced, 0: not set yet */
+    int64_t moved_ns, patience;
 };
 
 /* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */
@@ -131,8 +135,8 @@ struct net {
     bool (*receive)(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body);
     /* returns true if the link exists and any thread that holds the lock may send on it */
     bool (*ready)(struct carrier *c, int rank);
-    /* Returns true if a link to the worker has no connection. After a new connection, sends the messages again that
-     * were not acknowledged. */
+    /* Called at every tick. Returns true if a link to the worker has no connection. After a new connection, sends the
+     * messages again that were not acknowledged. */
     bool (*is_down)(struct carrier *c, int rank);
 };
 extern const struct net net_zmq, net_mpi;
@@ -208,11 +212,13 @@ void carrier_wake(struct carrier *c);
  * sets the acknowledgements of a message. traffic_void releases the bytes of runs that have ended. carrier_admit
  * handles the acknowledgements of a message of this epoch, and returns false if the message must be dropped.
  * carrier_accept counts a message that was accepted. carrier_acknowledge sends CARRIER_ACK if something is not
- * acknowledged. */
+ * acknowledged. traffic_is_stuck, called at every tick, returns true if the other worker has acknowledged nothing for
+ * half of link_ms. */
 void traffic_keep(struct traffic *t, struct head *h, zmq_msg_t *body);
 struct kept *traffic_kept(const struct traffic *t, int32_t i); /* returns message i, from 0, the oldest */
 void traffic_stamp(struct traffic traffic[NROAD], struct head *h);
 void traffic_void(struct traffic *t);
+bool traffic_is_stuck(struct carrier *c, int rank, enum road road);
 void traffic_clear(struct traffic *t);
 bool carrier_admit(struct carrier *c, enum road road, const struct head *h);
 void carrier_accept(struct carrier *c, enum road road, const struct head *h, size_t nbyte);

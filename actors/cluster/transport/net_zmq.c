@@ -2,12 +2,13 @@
  * other workers send, and a PUSH socket to every other worker.
  *
  * A monitor socket reports the end of a connection, and the next connection: then the messages that were not
- * acknowledged are sent again (traffic.c). A connection that acknowledges no bytes for half of link_ms ends, so that
- * a new one can be made before the worker counts as lost. */
+ * acknowledged are sent again (traffic.c). A connection on which nothing is acknowledged for half of link_ms is
+ * replaced, even if TCP believes that it is up, so that a new one can be made before the worker counts as lost. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/wire/curve.h"
 #include "actors/cluster/wire/link.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 
 #include <errno.h>
@@ -76,30 +77,40 @@ net_monitor(struct carrier *c, void *socket, void **out)
 }
 
 static int
-connect_zmq(struct carrier *c, int rank)
+open_road(struct carrier *c, int rank, enum road road)
 {
     struct peer *p = &c->peer[rank];
-    if (p->socket[BYTES]) return 0;
-    for (int road = 0; road < NROAD; road++) {
-        if (!p->port[road][0]) return fail(E_BUS, "worker %d reported no port for other workers", rank);
-        TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
-        TRY(net_monitor(c, p->socket[road], &p->monitor[road]));
-        if (zmq_connect(p->socket[road], p->port[road])) return net_broken(p->port[road]);
-    }
+    if (!p->port[road][0]) return fail(E_BUS, "worker %d reported no port for other workers", rank);
+    TRY(new_socket(c, ZMQ_PUSH, p->port[road], rank, &p->socket[road]));
+    TRY(net_monitor(c, p->socket[road], &p->monitor[road]));
+    return zmq_connect(p->socket[road], p->port[road]) ? net_broken(p->port[road]) : 0;
+}
+
+static int
+connect_zmq(struct carrier *c, int rank)
+{
+    for (int road = 0; road < NROAD; road++)
+        if (!c->peer[rank].socket[road]) TRY(open_road(c, rank, road));
     return 0;
 }
 
-/* Closes the links to a worker; ZeroMQ drops messages that were not sent. Stops the monitors first, because
- * otherwise ZeroMQ's thread waits forever for their reports to be read. */
+/* Closes the connection of a road; ZeroMQ drops messages that were not sent. Stops the monitor first, because
+ * otherwise ZeroMQ's thread waits forever for its reports to be read. */
+static void
+close_road(struct peer *p, enum road road)
+{
+    if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
+    if (p->socket[road]) zmq_close(p->socket[road]);
+    if (p->monitor[road]) zmq_close(p->monitor[road]);
+    p->socket[road] = p->monitor[road] = NULL;
+}
+
 static void
 carrier_close_zmq(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     for (int road = 0; road < NROAD; road++) {
-        if (p->monitor[road]) zmq_socket_monitor(p->socket[road], NULL, 0);
-        if (p->socket[road]) zmq_close(p->socket[road]);
-        if (p->monitor[road]) zmq_close(p->monitor[road]);
-        p->socket[road] = p->monitor[road] = NULL;
+        close_road(p, road);
         p->was_up[road] = p->down[road] = false;
         traffic_clear(&p->traffic[road]);
     }
@@ -173,7 +184,21 @@ receive_zmq(struct carrier *c, enum road road, struct head *h, zmq_msg_t *body)
 static bool
 ready_zmq(struct carrier *c, int rank)
 {
-    return c->peer[rank].socket[BYTES] != NULL;
+    return c->peer[rank].socket[MESSAGES] && c->peer[rank].socket[BYTES];
+}
+
+/* Replaces a connection that carries nothing. The messages that were not acknowledged follow when the new connection
+ * is made. */
+static void
+replace_road(struct carrier *c, int rank, enum road road)
+{
+    struct peer *p = &c->peer[rank];
+    close_road(p, road);
+    p->was_up[road] = p->down[road] = true;
+    p->traffic[road].moved_ns = now_ns();
+    if (!open_road(c, rank, road)) return;
+    err_clear();
+    close_road(p, road);
 }
 
 static bool
@@ -181,13 +206,15 @@ is_down_zmq(struct carrier *c, int rank)
 {
     struct peer *p = &c->peer[rank];
     uint16_t what;
-    for (int road = 0; road < NROAD; road++)
+    for (int road = 0; road < NROAD; road++) {
         while (link_event(p->monitor[road], &what)) {
             p->down[road] = what != ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
             if (p->down[road]) continue;
             if (p->was_up[road]) send_again(p, road);
             p->was_up[road] = true;
         }
+        if (traffic_is_stuck(c, rank, road)) replace_road(c, rank, road);
+    }
     return p->down[MESSAGES] || p->down[BYTES];
 }
 

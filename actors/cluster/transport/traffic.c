@@ -4,10 +4,16 @@
  * all kept messages again, in order (net_zmq.c). The receiver accepts the next number only: it drops messages that it
  * has, and messages behind a gap, which will be repeated. Every message acknowledges those of the other direction. A
  * message CARRIER_ACK is sent if many messages or a large piece are not acknowledged, or at a tick. The pieces of a
- * SEND keep their register busy until they are acknowledged, so a large piece is acknowledged at once. */
+ * SEND keep their register busy until they are acknowledged, so a large piece is acknowledged at once.
+ *
+ * A worker that has received messages of a later run does not read on until that run begins. It says so at every tick
+ * in CARRIER_ACK. Otherwise messages that stay unacknowledged show a connection that carries nothing, although
+ * neither end has noticed. A slow connection looks the same, so the time before a connection is replaced is at least
+ * twice the time that the last acknowledgement took, and doubles with each replacement. */
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/clock.h"
 
 #include <stdlib.h>
 
@@ -93,6 +99,21 @@ traffic_stamp(struct traffic traffic[NROAD], struct head *h)
     for (int road = 0; road < NROAD; road++) h->ack[road] = traffic[road].told = traffic[road].came;
 }
 
+bool
+traffic_is_stuck(struct carrier *c, int rank, enum road road)
+{
+    struct traffic *t = &c->peer[rank].traffic[road];
+    const int64_t now = now_ns(), half = c->link_ms * 500000ll;
+    uint32_t acked = t->sent - (uint32_t)t->n;
+    bool moves = acked != t->acked;
+    if (moves || !t->patience) t->patience = MAX(half, t->patience ? 2 * (now - t->moved_ns) : 0);
+    if (t->n == 0 || moves || c->held[MESSAGES]) t->moved_ns = now;
+    t->acked = acked;
+    bool stuck = now - t->moved_ns > t->patience;
+    if (stuck) t->patience *= 2;
+    return stuck;
+}
+
 /* ---- receiving ---- */
 
 bool
@@ -101,7 +122,10 @@ carrier_admit(struct carrier *c, enum road road, const struct head *h)
     int from = addr_process(h->m.from);
     if (from < 0 || from >= c->world) return false;
     struct traffic *traffic = c->peer[from].traffic;
-    for (int i = 0; i < NROAD; i++) traffic_acknowledge(&traffic[i], h->ack[i]);
+    for (int i = 0; i < NROAD; i++) {
+        traffic_acknowledge(&traffic[i], h->ack[i]);
+        if (h->m.kind == CARRIER_ACK && h->offset) traffic[i].moved_ns = now_ns();
+    }
     return h->m.kind != CARRIER_ACK && (!h->number || h->number == traffic[road].came + 1);
 }
 
@@ -111,7 +135,9 @@ carrier_acknowledge(struct carrier *c, int rank)
     const struct traffic *t = c->peer[rank].traffic;
     struct msg m = carrier_speech(c, CARRIER_ACK, rank);
     struct head h = carrier_head(c, &m);
-    if (t[MESSAGES].came == t[MESSAGES].told && t[BYTES].came == t[BYTES].told) return;
+    bool news = t[MESSAGES].came != t[MESSAGES].told || t[BYTES].came != t[BYTES].told;
+    h.offset = c->held[MESSAGES] || c->held[BYTES];
+    if (!news && (!h.offset || !c->net->ready(c, rank))) return;
     if (carrier_knows(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 

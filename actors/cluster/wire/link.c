@@ -59,6 +59,7 @@ struct link {
     struct key key; /* key of this end; all zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
+    int nmonitor;               /* number of monitors so far; names the next one */
     struct sockaddr_storage to; /* (worker) address of the coordinator, for link_is_refused(); to_bytes 0: unknown */
     socklen_t to_bytes;
     int probe;           /* socket that tries to connect to `to`; -1: none */
@@ -349,7 +350,7 @@ link_monitor(struct link *l, enum link_socket which)
     char name[32];
     int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    snprintf(name, sizeof name, "inproc://watch%d", which);
+    snprintf(name, sizeof name, "inproc://watch%d", l->nmonitor++);
     if (zmq_socket_monitor(e->socket, name, events)) return link_broken("monitor");
     e->monitor = zmq_socket(l->context, ZMQ_PAIR);
     if (!e->monitor) return link_broken("monitor");
@@ -403,6 +404,32 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
     bool local;
     TRY(link_address(address, &local));
     if (l->end[which].socket) return 0;
+    return connect_end(l, which, address);
+}
+
+static void
+close_end(struct link_end *e)
+{
+    /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
+    if (e->monitor) zmq_socket_monitor(e->socket, NULL, 0);
+    if (e->socket) zmq_close(e->socket);
+    if (e->monitor) zmq_close(e->monitor);
+    e->socket = e->monitor = NULL;
+}
+
+int
+link_reconnect(struct link *l, enum link_socket which)
+{
+    static const int linger = 0;
+    struct link_end *e = &l->end[which];
+    char address[LINK_ENDPOINT];
+    if (!e->socket) return 0;
+    link_connections(l, which); /* counts the connections that the monitor has reported */
+    zmq_setsockopt(e->socket, ZMQ_LINGER, &linger, sizeof linger);
+    close_end(e);
+    e->nbroken = 0;
+    if (which == LINK_CONTROL) l->state = LINK_DOWN;
+    snprintf(address, sizeof address, "%s", e->endpoint);
     return connect_end(l, which, address);
 }
 
@@ -502,10 +529,7 @@ link_free(struct link **lp)
     for (int i = 0; i < NLINK_SOCKET; i++) {
         struct link_end *e = &l->end[i];
         zmq_msg_close(&e->msg);
-        /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
-        if (e->monitor) zmq_socket_monitor(e->socket, NULL, 0);
-        if (e->socket) zmq_close(e->socket);
-        if (e->monitor) zmq_close(e->monitor);
+        close_end(e);
         free(e->peer);
     }
     if (l->probe >= 0) close(l->probe);

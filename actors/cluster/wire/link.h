@@ -33,6 +33,9 @@ int link_join(const char *address, const struct key *key, struct link **out);
 /* Connects the socket `beat` or `bulk` to the address that the coordinator sent. Messages sent on `bulk` wait for
  * the connection. */
 int link_join_more(struct link *l, enum link_socket which, const char *address);
+/* Replaces the connection of `control` or `bulk` of a worker's end, which may carry nothing although TCP believes that
+ * it is up. Drops messages that were not sent. */
+int link_reconnect(struct link *l, enum link_socket which);
 void link_free(struct link **l);
 /* Removes the ipc folder of this address, if the coordinator that made the folder has ended. */
 void link_sweep(const char *address);

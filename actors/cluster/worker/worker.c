@@ -148,6 +148,12 @@ order_free(struct order *o)
 }
 
 static void
+replace_connection(struct worker_process *w, enum link_socket which)
+{
+    if (link_reconnect(w->link, which)) worker_leave(w, LEAVE_ORPHAN, err_text());
+}
+
+static void
 on_work(void *arg, const struct work *work)
 {
     struct worker_process *w = arg;
@@ -169,6 +175,10 @@ on_work(void *arg, const struct work *work)
     }
     if (work->kind == WORK_CANCEL) {
         worker_files_cancel(w, work->packet->count);
+        return;
+    }
+    if (work->kind == WORK_CONNECT) {
+        replace_connection(w, work->packet->flags & CONNECT_VALUES ? LINK_BULK : LINK_CONTROL);
         return;
     }
     bool file = work->kind == WORK_FILE;
@@ -214,13 +224,18 @@ on_listed(void *of, uint32_t epoch, int from, uint64_t program, const void *byte
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Reports a worker that cannot be reached. The coordinator decides which of the two workers is lost. */
 static void
-on_lost(void *of, const char *how)
+on_lost(void *of, int rank, const char *how)
 {
     struct worker_process *w = of;
     pthread_mutex_lock(&w->lock);
-    member_leave(w->member, how);
-    worker_leave(w, LEAVE_FAILED, how);
+    if (rank >= 0) {
+        member_unreached(w->member, rank, how);
+    } else {
+        member_leave(w->member, how);
+        worker_leave(w, LEAVE_FAILED, how);
+    }
     pthread_mutex_unlock(&w->lock);
 }
 
