@@ -8,7 +8,7 @@
  * measured again between the rows, because other work slows the machine at times. */
 #include "bench/raw.h"
 #include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

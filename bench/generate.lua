@@ -53,12 +53,12 @@ local function row(name, make, how)
   io.stdout:flush()
 end
 
--- Returns a function that creates a model with random weights. quantize: name of a method of lua/models/quantize.lua;
+-- Returns a function that creates a model with random weights. quantize: name of a method of lua/models/loading/quantize.lua;
 -- nil: the weights are not quantised.
 local function new(dtype, quantize)
   return function()
     local model = rille.models.gpt2.new{vocab = VOCAB, length = 1024, layers = o.layers, heads = HEADS, width = WIDTH, dtype = dtype}
-    return quantize and require("rille.models.quantize").round(model, quantize) or model
+    return quantize and require("rille.models.loading.quantize").round(model, quantize) or model
   end
 end
 

@@ -135,7 +135,7 @@ end
 
 local function writing(name, case, how)
   local model = new(one)
-  if how.quantize then require("rille.models.quantize").round(model, "int8") end
+  if how.quantize then require("rille.models.loading.quantize").round(model, "int8") end
   local times, last = {}, nil
   model:generate(rille.randint(0, VOCAB, {1, 32}), {max_new_tokens = 2 * o.steps + 3, temperature = 0, on_token = function()
     local now = rille.clock()

@@ -7,10 +7,10 @@
 -- mean and the longest time to find the ids that may follow, and to convert them to tensors, in ms.
 
 local rille = require "rille"
-local new_text = require "rille.models.text"
-local random = require "rille.random"
-local sampling = require "rille.models.sampling"
-local settings_of = require "rille.models.rows"
+local new_text = require "rille.models.generation.text"
+local random = require "rille.base.random"
+local sampling = require "rille.models.generation.sampling"
+local settings_of = require "rille.models.generation.rows"
 
 local path, pattern = ...
 local tokenizer = rille.tokenizer(path, pattern and {pattern = pattern})
@@ -19,7 +19,7 @@ local schema = {type = "object", properties = {name = {type = "string"}, age = {
 local documents = {'{"name": "someone with words, and more; é 日本", "age": 31, "kind": "b", "tags": ["x", "y z"]}',
   '{"name": "Ludwig van Beethoven (1770 - 1827)", "age": 56, "kind": "a", "tags": ["composer", "pianist"]}'}
 local where = {placement = rille.placement("cpu", {0})}
-where.sbp = require("rille.layout").replicated(where.placement)
+where.sbp = require("rille.base.layout").replicated(where.placement)
 
 local function timed(sums, name, fn, ...)
   local start = os.clock()
@@ -40,7 +40,7 @@ local function read(document, format, sums)
 end
 
 local start = os.clock()
-require "rille.models.json_grammar"(tokenizer, tokenizer.size)
+require "rille.models.generation.json_grammar"(tokenizer, tokenizer.size)
 print(("%d ids; once per tokenizer: %.0f ms"):format(tokenizer.size, 1e3 * (os.clock() - start)))
 for _, format in ipairs{{type = "json_object"}, {type = "json_schema", json_schema = {schema = schema}}} do
   for reading = 1, 2 do

@@ -12,7 +12,7 @@
  * of as many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
 #include "bench/clock.h"
 #include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "kernels/exec/sample.h"
 #include "runtime/base/denormal.h"
 #include "runtime/device/device.h"

@@ -2,14 +2,14 @@
  *
  *   bench/reads [MiB = 500] [turns = 9]
  *
- * Compares three methods: pread, by which Rille reads files (runtime/file/source.h); a new mapping in each turn;
+ * Compares three methods: pread, by which Rille reads files (runtime/file/disk/source.h); a new mapping in each turn;
  * and the limit, a copy from the process's own memory. First reads the complete file in pieces, as loading tensors
  * does. Then reads windows of ids at random places, as loading batches does. The least time of all turns counts. */
 #include "bench/clock.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/llmc.h"
-#include "runtime/base/pages.h"
+#include "runtime/data/pages.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

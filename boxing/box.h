@@ -15,8 +15,8 @@
 #ifndef RILLE_BOXING_BOX_H
 #define RILLE_BOXING_BOX_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/arena.h"
+#include "runtime/data/hash.h"
 #include "runtime/tensor/layout.h"
 #include "runtime/tensor/view.h"
 

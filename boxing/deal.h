@@ -19,7 +19,7 @@
 #define RILLE_BOXING_DEAL_H
 
 #include "boxing/grid.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 struct deal {
     const struct grid *from, *to;

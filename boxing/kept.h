@@ -3,7 +3,7 @@
 #define RILLE_BOXING_KEPT_H
 
 #include "boxing/grid.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 /* Returns how many elements the positions of one mesh hold both before and after a move, summed over tiles; counts
  * one position per tile. Time depends on the number of mesh axes and on the sizes of the shorter axes, not on the

@@ -20,7 +20,7 @@
 
 #include "boxing/quota.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "boxing/relay.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "boxing/quota.h"
 
 #include "boxing/grid.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 /* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {

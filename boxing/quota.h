@@ -9,7 +9,7 @@
 #ifndef RILLE_BOXING_QUOTA_H
 #define RILLE_BOXING_QUOTA_H
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "runtime/tensor/layout.h"
 
 /* maximum number of ranks for which tiles are checked; on larger meshes, ranks are checked only one by one */

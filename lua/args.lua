@@ -7,7 +7,7 @@
 -- they are required and are given in that order, without dashes. A mistake is reported on stderr, and the script exits
 -- with status 2 (usage error).
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local function usage(script, defaults)
   local words = {}

@@ -7,7 +7,7 @@
 -- its own mode (shell/bind/base/coroutine.c).
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 return function(dtype, fn, ...)
   check.that(dtype == "bf16" or dtype == "f16", "autocast: dtype must be \"bf16\" or \"f16\", found %s", check.shown(dtype))

@@ -7,7 +7,7 @@
 -- A checkpoint is one file, dir/checkpoint-00000007-step-400.safetensors, with a digest of its bytes. The file is
 -- written under a temporary name and then renamed, so a checkpoint is either complete or absent. In a folder that
 -- workers write (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which
--- are written first. dir may be a URL of an object store (runtime/file/store.h).
+-- are written first. dir may be a URL of an object store (runtime/file/disk/store.h).
 --
 -- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
 -- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
@@ -15,10 +15,10 @@
 -- not. A session owns a folder that it saves into until the session ends.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local settings = require "rille.nn.settings"
-local state_text = require "rille.state_text"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local settings = require "rille.nn.base.settings"
+local state_text = require "rille.base.state_text"
 
 local checkpoint = {}
 
@@ -29,7 +29,7 @@ local METADATA = "rille.checkpoint"
 -- ---- the folder ----
 
 -- Returns true if a temporary file is still being written: the process that the file's name contains
--- (runtime/file/save.c) runs on this machine. A file with the id of this process was left by an earlier process,
+-- (runtime/file/disk/save.c) runs on this machine. A file with the id of this process was left by an earlier process,
 -- because containers reuse ids.
 local function is_written(name)
   local process = name:match("%.(%d+)%.tmp$")

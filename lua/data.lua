@@ -7,12 +7,12 @@
 -- no influence.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local epochs = require "rille.data.epochs"
 local files = require "rille.data.table"
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 local resample = require "rille.data.resample"
-local generator = require("rille.random").integers
+local generator = require("rille.base.random").integers
 
 local data = {}
 

@@ -3,8 +3,8 @@
 --   chosen = -rille.linear_cross_entropy(x, weight, labels, {reduction = "none"}):sum{axis = 1}     log probabilities of answers
 --   loss = rille.dpo_loss(chosen, rejected, ref_chosen, ref_rejected, {beta = 0.1})
 
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 
 local WHO <const> = "dpo_loss"
 

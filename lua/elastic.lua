@@ -10,7 +10,7 @@
 -- kept until a later snapshot is complete.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local who = "train.elastic"
 

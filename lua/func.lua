@@ -13,9 +13,9 @@
 -- (actors/session/build/own_gradient.c) keeps the saved tensors and calls backward.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local trace = require "rille.trace"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local trace = require "rille.step.trace"
 
 -- ---- the context of a call ----
 

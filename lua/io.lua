@@ -1,7 +1,7 @@
 -- io.lua - file formats of other programs, and inspection of files. Rille's own format is rille.save and rille.load.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local io, llmc = {}, {}
 
@@ -13,8 +13,8 @@ function io.contents(path, format)
   return rille._contents(path, format, "io.contents")
 end
 
--- Returns the vocabulary of a GGUF file, for a tokenizer (models/gguf.lua).
-function io.vocabulary(path) return require("rille.models.gguf").vocabulary(path) end
+-- Returns the vocabulary of a GGUF file, for a tokenizer (models/loading/gguf.lua).
+function io.vocabulary(path) return require("rille.models.loading.gguf").vocabulary(path) end
 
 -- Loads a GPT-2 checkpoint of llm.c (version 3: f32, 5: bf16). Returns its tensors under llm.c's names, like
 -- rille.load, and its sizes: max_seq_len, vocab_size, num_layers, num_heads, channels, padded_vocab_size.

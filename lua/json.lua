@@ -6,7 +6,7 @@
 -- made the table.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local json = {null = setmetatable({}, {__tostring = function() return "null" end})}
 

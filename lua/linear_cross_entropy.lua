@@ -7,9 +7,9 @@
 -- again. Chunks are cut within each rank's shard, so cutting moves no data.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local recompute = require "rille.recomputed"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local recompute = require "rille.step.recomputed"
 
 local WHO <const> = "linear_cross_entropy"
 

@@ -12,10 +12,10 @@
 -- operators that forward and backward call.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local func = require "rille.func"
-local layout = require "rille.layout"
-local trace = require "rille.trace"
+local layout = require "rille.base.layout"
+local trace = require "rille.step.trace"
 
 -- ---- rules ----
 

@@ -1,6 +1,6 @@
 -- optim.lua - optimisers, gradient clipping, learning rate schedules.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 local schedule = require "rille.optim.schedule"
 
 return check.names("optim", {

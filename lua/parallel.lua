@@ -3,7 +3,7 @@
 --
 --   local t = rille.parallel(model, {data = 0, tensor = 1})     print(t)
 --   t["h.0.fc1.weight"].sbp = "B";  rille.parallel(model, t)
---   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/panels.lua)
+--   rille.parallel(model, {tensor = {0, 1}, method = "2d", panels = 4})        2D gathers panel by panel (nn/base/panels.lua)
 --   rille.parallel(model, {data = {0, 1}, zero = 3, zero_axes = 1})            HSDP: ZeRO over axis 1, replicas over axis 0
 --   rille.parallel(model, {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}})
 --   rille.parallel(model, {tensor = 0, input = x})
@@ -11,15 +11,15 @@
 -- Any module can be laid out. Only tensor axes need the roles of layers: from classes (classes.lua), by name, or from a
 -- trace of the model on an example input (traced.lua).
 -- A recipe becomes a table of layouts. The table sets the layouts of parameters, of optimiser state and of gradients
--- (layout.lua). The table also pins modules (nn/pin.lua), because a planner that sees one operator at a time cannot
+-- (layout.lua). The table also pins modules (nn/base/pin.lua), because a planner that sees one operator at a time cannot
 -- find the cheapest layouts of a stack of blocks. parallel/axes.lua defines the methods. All entries are checked before
 -- the first change.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local Module = require "rille.nn.module"
-local pin = require "rille.nn.pin"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local Module = require "rille.nn.base.module"
+local pin = require "rille.nn.base.pin"
 local axes = require "rille.parallel.axes"
 local classes = require "rille.parallel.classes"
 local plan = require "rille.parallel.plan"

@@ -8,8 +8,8 @@
 -- are converted to local tensors by reshapes that move no bytes. The methods of `mesh` communicate.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local locals = require "rille.per_rank.local"
 
 -- ---- axes of the global tensor, counted from 1 ----

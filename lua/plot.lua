@@ -3,7 +3,7 @@
 -- A series is a list of numbers, at x = 0, 1, 2..., or a list of points {x, y}. Options (the third argument): title,
 -- x, y (axis labels), log = true (logarithmic y axis). Colours follow the reader's light or dark mode.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local WIDTH, HEIGHT = 720, 400
 local LEFT, RIGHT, TOP, BOTTOM = 64, 24, 36, 48

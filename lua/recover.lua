@@ -3,7 +3,7 @@
 -- snapshot could not be used, also returns the reason.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local snapshot = require "rille.snapshot"
 
 return check.limited("recover", function(options)

@@ -12,12 +12,12 @@
 -- With recompute = true, only the states between sqrt(n) chunks of positions are kept (Chen et al. 2016).
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local nested = require "rille.nested"
-local reach = require "rille.reach"
-local recompute = require "rille.recomputed"
-local trace = require "rille.trace"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local nested = require "rille.step.nested"
+local reach = require "rille.step.reach"
+local recompute = require "rille.step.recomputed"
+local trace = require "rille.step.trace"
 
 local WHO <const> = "scan"
 

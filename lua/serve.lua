@@ -1,9 +1,9 @@
 -- serve.lua - rille serve FOLDER: serves a language model over HTTP, with OpenAI's API.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local json = require "rille.json"
-local optional = require "rille.models.optional"
+local optional = require "rille.models.loading.optional"
 
 local help = [[
 usage: rille serve FOLDER [options]

@@ -7,7 +7,7 @@
 -- garbage-collected.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 -- kept: number of a snapshot -> Lua state that was saved with it
 local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}}

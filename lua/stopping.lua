@@ -5,7 +5,7 @@
 -- second, because the file may be on a network file system.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local who <const> = "stopping"
 local why, path

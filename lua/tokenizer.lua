@@ -13,7 +13,7 @@
 -- default: GPT-2's.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local tokenizer = {}
 
@@ -80,7 +80,7 @@ local folders = setmetatable({}, {__mode = "k"})
 local function chat(tok, messages, given)
   local meta = debug.getmetatable(tok)
   check.that(meta and meta.__name == "rille.tokenizer", "chat: expected a tokenizer, found %s", check.shown(tok))
-  return require("rille.chat").apply(folders[tok], messages, given)
+  return require("rille.chat.chat").apply(folders[tok], messages, given)
 end
 
 rille._tokenizer_methods.chat = check.limited("chat", chat)

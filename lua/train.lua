@@ -20,7 +20,7 @@
 -- of the total.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local train = {elastic = require "rille.elastic"}
 

@@ -9,7 +9,7 @@
  * a time, starting from the best of several combinations. */
 #include "sbp/search.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <stdlib.h>

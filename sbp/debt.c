@@ -6,7 +6,7 @@
  * along a reduced factor, the result is P by definition. */
 #include "sbp/search.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 /* ---- signatures that may be tried ---- */
 

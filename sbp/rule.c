@@ -11,7 +11,7 @@
  * letters that operands do not fix, and last by division inside merged dimensions. */
 #include "sbp/rule.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
  * may have. */
 #include "sbp/search.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  * same piece (cuts_agree). */
 #include "sbp/sig.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <ctype.h>

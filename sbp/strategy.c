@@ -2,7 +2,7 @@
 #include "sbp/strategy.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "sbp/rule.h"
 
 #include <string.h>

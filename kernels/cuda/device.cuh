@@ -3,7 +3,7 @@
  * NVRTC compiles this file for GPUs; C++ compilers compile it for the host, after t/host/shim.h. Numbers behave as
  * on the CPU. bf16 and f16 are computed as f32 and rounded to nearest even (runtime/tensor/half.h). Conversion of
  * a float to an integer truncates, saturates, and maps NaN to 0 (runtime/tensor/type.h). Philox returns the words
- * of runtime/base/rng.h. */
+ * of runtime/data/rng.h. */
 #ifdef __CUDACC_RTC__
 typedef signed char int8_t;
 typedef unsigned char uint8_t;

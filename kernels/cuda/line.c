@@ -3,7 +3,7 @@
 #include "kernels/cuda/line.h"
 
 #include "kernels/cpu/rows/reduce.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
 

@@ -2,7 +2,7 @@
 #include "kernels/cuda/making.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/eltwise/chain.h"
 #include "kernels/cuda/source.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 struct making {
     struct arena *arena;

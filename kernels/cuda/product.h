@@ -10,7 +10,7 @@
 #define RILLE_KERNELS_CUDA_PRODUCT_H
 
 #include "kernels/cpu/base/fuse.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device_cuda.h"
 
 /* Indices of a product's matrices in the chain. i denotes operand i, nin + k denotes output k; -1: the product has

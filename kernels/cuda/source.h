@@ -59,7 +59,7 @@
 #define RILLE_KERNELS_CUDA_SOURCE_H
 
 #include "kernels/cpu/base/fuse.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 enum { CUDA_BLOCK = 256 };  /* threads per block in nearly every kernel */
 enum { CUDA_SOURCES = 62 }; /* maximum number of operands of a combination */

@@ -1,7 +1,7 @@
 /* compare.c - compares the results of a kernel with those of the reference, within a tolerance per dtype. */
 #include "kernels/exec/compare.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <float.h>

@@ -7,7 +7,7 @@
 #ifndef RILLE_KERNELS_IDENTITY_H
 #define RILLE_KERNELS_IDENTITY_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 /* Appends a text that identifies the build and the libraries. If two processes have the same text and the same
  * instruction set, the results of their kernels have equal bits. */

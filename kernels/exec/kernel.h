@@ -12,7 +12,7 @@
 #define RILLE_KERNELS_KERNEL_H
 
 #include "kernels/cpu/base/fuse.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 struct exec;
 

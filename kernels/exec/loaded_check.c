@@ -8,10 +8,10 @@
 
 #include "kernels/exec/kernel.h"
 #include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "sbp/sig.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* loaded_library.c - opens shared libraries of operators and registers their records. */
 #include "kernels/exec/loaded.h"
 
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/table.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <dlfcn.h>

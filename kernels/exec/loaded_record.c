@@ -4,9 +4,9 @@
  * struct changes, the assertions below fail, and this file must convert. */
 #include "kernels/exec/loaded.h"
 
-#include "kernels/op/lib/build.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/build.h"
+#include "kernels/op/base/table.h"
+#include "runtime/data/arena.h"
 #include "runtime/graph/graph.h"
 #include "sbp/rule.h"
 

@@ -4,8 +4,8 @@
  * other. Slices of operands and outputs are reached by a distance per position, so no slice is copied. */
 #include "kernels/exec/exec.h"
 
-#include "kernels/op/lib/body.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/body.h"
+#include "kernels/op/base/table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 #include "runtime/device/device.h"

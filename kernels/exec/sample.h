@@ -5,7 +5,7 @@
 #ifndef RILLE_KERNELS_SAMPLE_H
 #define RILLE_KERNELS_SAMPLE_H
 
-#include "kernels/op/lib/body.h"
+#include "kernels/op/base/body.h"
 
 #include <stdio.h>
 #include <stdlib.h>

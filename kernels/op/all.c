@@ -1,6 +1,6 @@
 /* all.c - true if every value along the reduced dimensions is nonzero. If a reduced dimension is split, the result
  * is a partial minimum, P(min). */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

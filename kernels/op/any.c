@@ -1,6 +1,6 @@
 /* any.c - true if at least one value along the reduced dimensions is nonzero. If a reduced dimension is split, the
  * result is a partial maximum, P(max). */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

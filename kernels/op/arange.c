@@ -1,5 +1,5 @@
 /* arange.c - evenly spaced numbers from a start, with a given step. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 

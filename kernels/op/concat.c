@@ -1,6 +1,6 @@
 /* concat.c - joins tensors along an axis. The axis must not be split over ranks. The result may be rounded to another
  * float dtype. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
 

@@ -5,7 +5,7 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/base/wide.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 extern const struct op op_contract, op_matmul;
 

@@ -1,6 +1,6 @@
 /* cumsum.c - running sums along a dimension, forward or reverse. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "runtime/base/simd.h"

@@ -3,13 +3,13 @@
  * The dropped elements are a function of seed, ordinal (the number of the random call) and position in the batch,
  * so the gradient drops the same elements without a stored mask. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/random.h"
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* empty.c - a tensor whose values are unspecified; it is filled with zeros, so that programs are deterministic. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 static int
 ref(const struct kcall *k)

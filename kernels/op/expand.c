@@ -1,6 +1,6 @@
 /* expand.c - repeats dimensions of size 1 and adds new dimensions in front: the result is a view with stride 0
  * along these dimensions. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { SIZES };
 

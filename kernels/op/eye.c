@@ -1,5 +1,5 @@
 /* eye.c - a matrix with ones on the diagonal. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 static int
 ref(const struct kcall *k)

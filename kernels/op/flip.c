@@ -1,5 +1,5 @@
 /* flip.c - reverses the order of entries along axes, which stay unsplit. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
 

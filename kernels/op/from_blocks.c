@@ -2,7 +2,7 @@
  * k). */
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/blocks.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { KIND };
 

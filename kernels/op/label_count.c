@@ -1,5 +1,5 @@
 /* label_count.c - the number of labels that are not ignored, over all ranks; a mean loss divides by it. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { IGNORE };
 

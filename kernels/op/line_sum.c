@@ -3,7 +3,7 @@
  * The gradient of sum is repeated along the summed dimensions in the layout of the sum. The repeated gradient, of
  * x's size, would then have to be moved to x's layout. In line_sum the gradient is multiplied by ones in
  * x's layout, so that only one number per line is moved. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

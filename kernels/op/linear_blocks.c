@@ -6,7 +6,7 @@
  * leaves partial sums; a split of n splits w's rows. */
 #include "kernels/cpu/base/wide.h"
 #include "kernels/cpu/gemm/blocks.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { IN_X, IN_W };
 enum { KIND };

@@ -11,7 +11,7 @@
 #include "kernels/cpu/base/lanes.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/wide.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 

@@ -1,5 +1,5 @@
 /* linspace.c - evenly spaced numbers from a start to an end, both included. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 

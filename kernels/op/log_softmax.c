@@ -2,7 +2,7 @@
  *
  * The maximum of a row is subtracted first, then the logarithm of the sum of e^(x - maximum). Both are subtracted
  * one after the other, because their rounded sum would lose the digits of the logarithm if the maximum is large. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * An unsplit axis needs one operator. For a split axis, the operator becomes a composite if the composite moves
  * fewer bytes: the maximum m (P(max)), then the sum of e^(x - m) (P(sum)), both in f64. log_sums.h states the error
  * of both forms. The two forms may round a result differently. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/fold.h"
 #include "kernels/cpu/rows/log_sums.h"

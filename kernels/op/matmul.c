@@ -8,7 +8,7 @@
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 #include "kernels/cpu/base/wide.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 #include "runtime/base/stop.h"
 
 extern const struct op op_contract, op_matmul;

@@ -1,5 +1,5 @@
 /* max.c - the maximum over dimensions; NaN if any element is NaN. A split reduced dimension leaves P(max). */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

@@ -1,6 +1,6 @@
 /* mean.c - the mean over dimensions: their sum divided by the number of elements in the global tensor, not in a
  * shard. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

@@ -1,5 +1,5 @@
 /* min.c - the minimum over dimensions; NaN if any element is NaN. A split reduced dimension leaves P(min). */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

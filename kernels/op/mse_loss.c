@@ -1,5 +1,5 @@
 /* mse_loss.c - the mean squared error: the mean of (x - y)^2. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 extern const struct op op_mean;
 

@@ -1,5 +1,5 @@
 /* ones.c - a tensor of ones. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 static int
 fill(const struct kcall *k, const void *state)

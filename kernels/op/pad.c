@@ -1,7 +1,7 @@
 /* pad.c - adds entries around a tensor, or removes entries if an amount is negative. Padded dimensions stay unsplit.
  *
  * The gradient removes the added entries: it is a pad by the negative amounts. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
 

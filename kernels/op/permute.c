@@ -1,5 +1,5 @@
 /* permute.c - reorders dimensions: a view. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { AXES };
 

@@ -1,5 +1,5 @@
 /* position.c - the global position of each element of a tensor, along one dimension or in row-major order. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { AXIS };
 

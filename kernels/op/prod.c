@@ -1,5 +1,5 @@
 /* prod.c - the product over dimensions. Reduced dimensions stay unsplit, because layouts have no partial products. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

@@ -1,9 +1,9 @@
 /* rand.c - independent random values, uniform in [0, 1), with as many binary digits as the dtype's significand
  * has. No value is 1. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/random.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 
 enum { RUN };
 

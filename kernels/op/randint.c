@@ -4,7 +4,7 @@
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/random.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 
 enum { LO, HI };
 enum { RUN };

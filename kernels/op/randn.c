@@ -1,9 +1,9 @@
 /* randn.c - independent standard normal random values. Each value is a function of seed, ordinal and position
  * in the batch. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/random.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 
 enum { RUN };
 

@@ -13,7 +13,7 @@
  * Cho et al. 2014. */
 #include "kernels/cpu/gemm/recurrent.h"
 #include "kernels/op/lib/lookup.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * before the step. recurrence.c builds these sums from other operators; the gradient of w is one large product, as
  * for a linear layer. */
 #include "kernels/cpu/gemm/recurrent.h"
-#include "kernels/op/lib/op_impl.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/op_impl.h"
+#include "runtime/data/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

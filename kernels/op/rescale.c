@@ -6,7 +6,7 @@
  * The operator is linear in x and in f, like mul, but may write its result over x, and does nothing if f is 1. So
  * clipping reads and writes each gradient once, in place, and gradients within the bound are not touched. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/team.h"

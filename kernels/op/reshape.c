@@ -2,7 +2,7 @@
  *
  * The result is a view if strides allow: within every group of dimensions that are merged or divided, the
  * operand's elements must be equally spaced. If no view is possible, the operand is copied. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  *
  * a, b: a pair. A pair is entry i of the first half and entry i of the second half of the last dimension; if
  * `interleaved` is set, two neighbours. Su et al. 2021. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 extern const struct op op_concat, op_stack;
 

@@ -2,13 +2,13 @@
  *
  * Operands: the first states; tensors whose slices along the axis the body reads; captured values, which all positions
  * share. Results: the last states, the sums, and the outputs of all positions, joined along the axis. The body is an
- * attribute (kernels/op/lib/body.h), so a plan has one task per device, whatever the length.
+ * attribute (kernels/op/base/body.h), so a plan has one task per device, whatever the length.
  *
  * The gradient is another scan, in the opposite direction (reverse_body in runtime/graph/op.h). */
 #include "kernels/cpu/eltwise/eltwise.h"
-#include "kernels/op/lib/body.h"
-#include "kernels/op/lib/op_impl.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/body.h"
+#include "kernels/op/base/op_impl.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/stop.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * The tensor is split along `axis` over one mesh axis into equal shards. The rank with coordinate c of the mesh axis
  * receives the shard of coordinate c - ranks (modulo the axis size). So the operand is moved to a placement with the
  * same devices in another order, and the result is a view of the operand on each device. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <string.h>
 

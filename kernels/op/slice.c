@@ -2,7 +2,7 @@
  * clamped to the dimension, as in NumPy. The sliced dimension stays unsplit, because the slices of its shards
  * would differ in size. For a negative step, the call is a view of the entries in ascending order, followed by
  * flip. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 extern const struct op op_flip, op_slice_grad;
 

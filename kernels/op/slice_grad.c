@@ -1,8 +1,8 @@
 /* slice_grad.c - the gradient of slice: writes dy at the sliced range of a tensor of zeros. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

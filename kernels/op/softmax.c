@@ -2,7 +2,7 @@
  *
  * The axis stays unsplit; for a split axis the call becomes a composite. A row takes three passes while it is in the
  * cache: its maximum; exponentials and their sum; the division. Subtracting the maximum first prevents overflow. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <math.h>
 

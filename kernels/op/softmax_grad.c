@@ -1,5 +1,5 @@
 /* softmax_grad.c - the gradient of softmax: dx = y * (dy - sum(y * dy)), along one axis. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { AXIS };
 

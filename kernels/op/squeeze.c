@@ -1,5 +1,5 @@
 /* squeeze.c - removes dimensions of size one: a view. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { AXIS };
 

@@ -1,5 +1,5 @@
 /* stack.c - joins tensors of one shape along a new axis. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 extern const struct op op_concat, op_unsqueeze;
 

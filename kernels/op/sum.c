@@ -1,5 +1,5 @@
 /* sum.c - the sum over dimensions. A split of a summed dimension leaves a partial sum. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

@@ -5,7 +5,7 @@
  * magnitude, and the error is up to d at the end of the range. */
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/blocks.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 #include "runtime/tensor/half.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  *
  * The requested layout is a property of the result, not an attribute. The gradient has the result's layout; it is
  * boxed to the operand's layout when it is added to other gradients of the operand. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * NaN counts as the greatest value; equal values keep their order. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/team.h"

@@ -1,5 +1,5 @@
 /* transpose.c - exchanges two dimensions: a view. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { A, B };
 

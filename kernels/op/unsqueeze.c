@@ -1,5 +1,5 @@
 /* unsqueeze.c - inserts a dimension of size one: a view. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { AXIS };
 

@@ -1,5 +1,5 @@
 /* var.c - the variance over dimensions: the sum of squared distances from the mean, divided by n - correction. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 

@@ -1,5 +1,5 @@
 /* zeros.c - a tensor of zeros. */
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 static int
 fill(const struct kcall *k, const void *state)

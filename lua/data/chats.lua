@@ -10,7 +10,7 @@
 -- tokenizer may join characters of the prompt and the answer.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local json = require "rille.json"
 local files = require "rille.data.table"
 

@@ -8,7 +8,7 @@
 --   local x, y = reader:next()           one batch; starts the next epoch when the current one is over
 --   reader:state()  reader:load_state(s) the position, as numbers; the first loop then finishes that epoch
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local LAST <const> = 1 << 53 -- the largest epoch number accepted
 

@@ -3,7 +3,7 @@
 -- columns.
 
 local rille = require "rille"
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 
 local ONE <const> = 1 << 22
 

@@ -1,7 +1,7 @@
 -- table.lua - text files as tensors: columns of numbers, and plain text.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local files = {}
 

@@ -9,7 +9,7 @@
 -- source prefetches batches: as many as it has credits. data:stats() shows whether source or consumer waited.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local epochs = require "rille.data.epochs"
 
 local who = "data.tokens"

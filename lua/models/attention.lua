@@ -4,8 +4,8 @@
 
 local rille = require "rille"
 local nn = rille.nn
-local heads = require "rille.nn.heads"
-local stacked = require "rille.nn.stacked"
+local heads = require "rille.nn.sequence.heads"
+local stacked = require "rille.nn.base.stacked"
 local new_norm = require "rille.models.norms"
 
 local Attention = nn.MultiheadAttention:extend("models.Attention")

@@ -2,9 +2,9 @@
 -- of settings, and each setting selects one of the parts in this file. Attention, experts and norms have files of their own.
 
 local rille = require "rille"
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 local nn = rille.nn
-local describe = require "rille.models.describe"
+local describe = require "rille.models.loading.describe"
 local language = require "rille.models.language"
 local Attention = require "rille.models.attention"
 local LatentAttention = require "rille.models.latent"

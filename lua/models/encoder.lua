@@ -4,16 +4,16 @@
 -- pooled vector, or none. Each task begins with a dense layer and its activation.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local nn = rille.nn
-local describe = require "rille.models.describe"
+local describe = require "rille.models.loading.describe"
 local language = require "rille.models.language"
 local activations = require "rille.models.activations"
 local Decoder = require "rille.models.decoder"
 local new_norm = require "rille.models.norms"
 local sentences = require "rille.models.sentences"
-local towers = require "rille.models.towers"
+local towers = require "rille.models.towers.towers"
 
 local Encoder = Decoder:extend("models.encoder")
 

@@ -2,7 +2,7 @@
 -- without gates. Also experts of this form.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local nn = rille.nn
 local activations = require "rille.models.activations"
 

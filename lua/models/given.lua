@@ -9,8 +9,8 @@
 -- length. The layers call this object in place of the key/value cache (cache.lua).
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 
 local Given = {}
 Given.__index = Given

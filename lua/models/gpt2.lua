@@ -2,7 +2,7 @@
 --
 --   x = wte[ids] + wpe;  x = block(x) for each block;  logits = ln_f(x) wte^T
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 local nn = require("rille").nn
 local language = require "rille.models.language"
 
@@ -100,7 +100,7 @@ return language.kind{
   ignored = {"%.attn%.bias$", "%.attn%.masked_bias$"}, unsaid = {embd_pdrop = 0, attn_pdrop = 0, resid_pdrop = 0},
   counts = {vocab_size = true, n_positions = true, n_layer = true, n_head = true, n_embd = true, n_inner = false},
   words = {layer_norm_epsilon = check.eps, tie_word_embeddings = check.flag, activation_function = check_activation},
-  read_bin = require "rille.models.llmc",
+  read_bin = require "rille.models.loading.llmc",
   options = {dropout = 0, eps = 1e-5, activation = "gelu_new", tied = true, hidden = check.none},
   complete = function(c, who)
     language.check_heads(who, c)

@@ -19,10 +19,10 @@
 -- options of given.lua, or a key/value cache (cache.lua).
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local Module = require "rille.nn.module"
-local files = require "rille.models.files"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local Module = require "rille.nn.base.module"
+local files = require "rille.models.loading.files"
 local new_given = require "rille.models.given"
 
 local language = {}
@@ -58,9 +58,9 @@ function Model:forward(ids, given) return self:logits(self:features(ids, given))
 -- Returns the layout in which the model expects ids.
 function Model:__input_layout() return rille.parallel.input(self) end
 
-function Model:generate(ids, options) return require("rille.models.generate")(self, ids, options) end
+function Model:generate(ids, options) return require("rille.models.generation.generate")(self, ids, options) end
 
-function Model:scheduler(options) return require("rille.models.scheduler").new(self, options) end
+function Model:scheduler(options) return require("rille.models.generation.scheduler").new(self, options) end
 
 function Model:save(dir, options) return files.save(self.kind, self, dir, options) end
 

@@ -4,9 +4,9 @@
 -- The cache holds complete keys and values.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local nn = rille.nn
-local heads = require "rille.nn.heads"
+local heads = require "rille.nn.sequence.heads"
 
 local LatentAttention = nn.Module:extend("models.LatentAttention")
 LatentAttention.parallel = {column = {"q_proj", "kv_proj"}, row = "out_proj"}

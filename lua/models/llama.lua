@@ -5,8 +5,8 @@
 --
 -- The model is decoder.lua with its default choices.
 
-local check = require "rille.check"
-local kinds = require "rille.models.kinds"
+local check = require "rille.base.check"
+local kinds = require "rille.models.loading.kinds"
 
 -- Converts the factors of a scaling to floats, because some readers of config.json require a decimal point.
 local function with_points(scaling)

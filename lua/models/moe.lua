@@ -1,8 +1,8 @@
 -- moe.lua - GPT-2 with a mixture of experts for each feed-forward layer. Shazeer et al. 2017, Fedus et al. 2021.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 local nn = require("rille").nn
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 local language = require "rille.models.language"
 
 local Block = nn.Module:extend("models.moe.Block")

@@ -1,7 +1,7 @@
 -- norms.lua - norms of a described decoder.
 
 local rille = require "rille"
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 local nn = rille.nn
 
 -- A norm over each head, with a separate weight per head; x: (batch, heads, length, size), weight: (heads, size).

@@ -4,8 +4,8 @@
 --
 -- Each stage after the first halves the image and doubles the width. Logits are f32 if the model's dtype has 16 bits.
 
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local nn = require("rille").nn
 local language = require "rille.models.language"
 

@@ -3,9 +3,9 @@
 --
 -- modules.json lists the parts of a model: Transformer, Pooling (with a config.json in its folder), Normalize.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 local json = require "rille.json"
-local optional = require "rille.models.optional"
+local optional = require "rille.models.loading.optional"
 local rille = require "rille"
 
 local sentences = {}

@@ -8,10 +8,10 @@
 -- values, which have twice the bytes of the input.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local BatchNorm2d = Module:extend("nn.BatchNorm2d")
 

@@ -2,8 +2,8 @@
 -- blocks, bytes of a block). Only the rows that are looked up are converted to f32.
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
 
 local BlockEmbedding = Module:extend("nn.BlockEmbedding")
 

@@ -4,9 +4,9 @@
 -- If a recipe shards a weight by input features, each shard consists of complete blocks.
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local biased = require "rille.nn.biased"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local biased = require "rille.nn.base.biased"
 
 local BlockLinear = Module:extend("nn.BlockLinear")
 

@@ -2,9 +2,9 @@
 -- kh, kw) or (out, in / groups, k); bias: (out).
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local Conv2d, Conv1d = Module:extend("nn.Conv2d"), Module:extend("nn.Conv1d")
 

@@ -1,7 +1,7 @@
 -- dropout.lua - in training mode, sets each value to 0 with probability p and scales the others by 1 / (1 - p).
 
-local check = require "rille.check"
-local Module = require "rille.nn.module"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
 
 local Dropout = Module:extend("nn.Dropout")
 

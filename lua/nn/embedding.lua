@@ -1,9 +1,9 @@
 -- embedding.lua - a table of vectors, looked up by id; table: (n, d), ids: (...), y: (..., d).
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local Embedding = Module:extend("nn.Embedding")
 

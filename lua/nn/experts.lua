@@ -8,11 +8,11 @@
 -- shards the work; the result has a pending reduction (P).
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local Module = require "rille.nn.module"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local Module = require "rille.nn.base.module"
 local Linear = require "rille.nn.linear"
-local start = require "rille.nn.start"
+local start = require "rille.nn.base.start"
 
 local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 

@@ -1,8 +1,8 @@
 -- functions.lua - layers without parameters: activations, pooling, reshaping, losses. Each layer applies one function
 -- of Rille.
 
-local check = require "rille.check"
-local Module = require "rille.nn.module"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
 
 local layers = {}
 

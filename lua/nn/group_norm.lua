@@ -2,9 +2,9 @@
 -- of channels, for each entry of the batch; x: (batch, channels, ...). Wu & He 2018.
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local GroupNorm = Module:extend("nn.GroupNorm")
 

@@ -7,8 +7,8 @@
 -- the experts.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local MixtureOfExperts = require "rille.nn.experts"
 local bytes = require "rille.nn.bytes"
 

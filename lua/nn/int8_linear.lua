@@ -2,9 +2,9 @@
 --
 -- Compared with f32, weights need a quarter of the memory and of the memory traffic.
 
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local biased = require "rille.nn.biased"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local biased = require "rille.nn.base.biased"
 local bytes = require "rille.nn.bytes"
 
 local Int8Linear = Module:extend("nn.Int8Linear")

@@ -2,9 +2,9 @@
 -- 2016.
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local LayerNorm = Module:extend("nn.LayerNorm")
 

@@ -1,10 +1,10 @@
 -- linear.lua - y = x w^T + b; x: (..., in), w: (out, in), b: (out).
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local biased = require "rille.nn.biased"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local biased = require "rille.nn.base.biased"
+local start = require "rille.nn.base.start"
 
 local Linear = Module:extend("nn.Linear")
 

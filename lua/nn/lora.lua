@@ -5,9 +5,9 @@
 -- in files, and roles in recipes, are the same for both classes.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local start = require "rille.nn.base.start"
 local Int8Linear = require "rille.nn.int8_linear"
 local Linear = require "rille.nn.linear"
 

@@ -1,9 +1,9 @@
 -- rms_norm.lua - x / sqrt(mean(x^2) + eps) * (weight + offset) over the last axes. Zhang & Sennrich 2019.
 
 local rille = require "rille"
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local start = require "rille.nn.start"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local start = require "rille.nn.base.start"
 
 local RMSNorm = Module:extend("nn.RMSNorm")
 

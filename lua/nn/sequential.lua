@@ -1,8 +1,8 @@
 -- sequential.lua - applies modules in order. The members are seq[1], seq[2]...; in names they count from 0.
 
-local check = require "rille.check"
-local Module = require "rille.nn.module"
-local settings = require "rille.nn.settings"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
+local settings = require "rille.nn.base.settings"
 
 local Sequential = Module:extend("nn.Sequential")
 

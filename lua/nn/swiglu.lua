@@ -1,7 +1,7 @@
 -- swiglu.lua - a gated feed-forward layer: down(silu(gate(x)) * up(x)); x: (..., d). Shazeer 2020.
 
-local check = require "rille.check"
-local Module = require "rille.nn.module"
+local check = require "rille.base.check"
+local Module = require "rille.nn.base.module"
 local Linear = require "rille.nn.linear"
 
 local SwiGLU = Module:extend("nn.SwiGLU")

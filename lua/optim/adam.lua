@@ -7,7 +7,7 @@
 -- parameter; g: gradient; m, v: moments; t: number of the update, from 1.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local optimizer = require "rille.optim.optimizer"
 
 local function check_options(opt)

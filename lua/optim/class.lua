@@ -12,12 +12,12 @@
 -- does for AdamW, and only the new parameter is gathered.
 
 local rille = require "rille"
-local bytecode = require "rille.bytecode"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local bytecode = require "rille.step.bytecode"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local optimizer = require "rille.optim.optimizer"
-local reach = require "rille.reach"
-local trace = require "rille.trace"
+local reach = require "rille.step.reach"
+local trace = require "rille.step.trace"
 
 -- Converts t to the dtype and layout of a state tensor.
 local function laid(t, dtype, how)
@@ -59,7 +59,7 @@ end
 
 -- Notes in `found` what fn, and the functions of the user that fn calls, may do with a number that a live number does not
 -- show. hides: they catch errors, or call another function that hides uses of live numbers. compares, computed: see
--- lua/bytecode.lua.
+-- lua/step/bytecode.lua.
 local function note_uses(fn, found)
   found.hides = found.hides or reach.is_hiding(fn)
   if type(fn) ~= "function" or found[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return end

@@ -8,8 +8,8 @@
 -- to a gradient. So this file closes handles right after use, without waiting for Lua's garbage collector.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 
 -- Returns the gradient of p in the layout of its optimiser's state; nil: none.
 local function gradient_of(p)

@@ -23,11 +23,11 @@
 -- recompilation.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
-local reach = require "rille.reach"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
+local reach = require "rille.step.reach"
 local snapshot = require "rille.snapshot"
-local trace = require "rille.trace"
+local trace = require "rille.step.trace"
 
 local methods = {}
 
@@ -401,7 +401,7 @@ end
 
 check.strict("optimizer", methods, true)
 
--- Reports to lua/reach.lua the options that compiled steps follow. The update reads all options except lr; user code
+-- Reports to lua/step/reach.lua the options that compiled steps follow. The update reads all options except lr; user code
 -- may read any option.
 local function list_options(opt, note, _, offer)
   offer(opt, opt.kind.options)

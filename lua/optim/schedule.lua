@@ -7,7 +7,7 @@
 -- For t < warmup the rate is lr (t + 1) / warmup. From then on the rate falls from lr to min_lr, reaches min_lr at
 -- step `steps`, and stays there. A constant schedule stays at lr.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local schedule = {}
 

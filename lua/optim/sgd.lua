@@ -3,7 +3,7 @@
 --   g = g + weight_decay p;  m = momentum m + g;  p = p - lr (nesterov: g + momentum m; else: m)
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local optimizer = require "rille.optim.optimizer"
 
 local sgd = {name = "optim.SGD", every = {"m"}, options = {lr = 1e-3, momentum = 0, weight_decay = 0, nesterov = false}}

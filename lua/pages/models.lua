@@ -188,7 +188,7 @@ normalise: boolean, default that of the folder, else false; true: the vectors ha
     returns = "a tensor (batch, width), f32",
     errors = "mask and types must have the shape of ids",
     code = [[
-bert = require("rille.models.kinds").of "bert"
+bert = require("rille.models.loading.kinds").of "bert"
 m = bert.new{vocab = 11, length = 8, layers = 1, heads = 2, width = 8, hidden = 16, kv_heads = 2, eps = 1e-12, is_causal = false}
 ids = rille.tensor({{1, 2, 3}}, {dtype = 'i64'})]],
     shows = "m:embed(ids).shape[2]",

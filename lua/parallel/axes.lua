@@ -23,7 +23,7 @@
 -- 2.5D is 2D with one more data axis. `order` is the order in which two or more mesh axes shard one dimension of an
 -- activation. Parameters use the reverse order, so that the result of a gather over one axis is contiguous.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local axes = {}
 

@@ -16,7 +16,7 @@
 --                   the ranks do not divide this number, the layer is replicated.
 -- Layers without a role are replicated on tensor axes.
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local classes = {}
 

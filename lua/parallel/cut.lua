@@ -20,7 +20,7 @@
 -- cuts by one block improves the result.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local who = "parallel: blocks"
 

@@ -2,8 +2,8 @@
 -- estimate the costs of blocks, traced.lua to trace it.
 
 local rille = require "rille"
-local layout = require "rille.layout"
-local pin = require "rille.nn.pin"
+local layout = require "rille.base.layout"
+local pin = require "rille.nn.base.pin"
 
 local meta = {}
 

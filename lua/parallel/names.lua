@@ -1,6 +1,6 @@
 -- names.lua - patterns of names. * stands for any characters; "*.fc1" matches "fc1" and every path that ends in ".fc1".
 
-local check = require "rille.check"
+local check = require "rille.base.check"
 
 local names = {}
 

@@ -2,11 +2,11 @@
 -- module name -> pin {placement =, input =, output =, use =}. Changes no model.
 
 local rille = require "rille"
-local check = require "rille.check"
+local check = require "rille.base.check"
 local axes = require "rille.parallel.axes"
 local classes = require "rille.parallel.classes"
 local names = require "rille.parallel.names"
-local panel = require "rille.nn.panels"
+local panel = require "rille.nn.base.panels"
 local priced = require "rille.parallel.priced"
 local stages = require "rille.parallel.stages"
 local traced = require "rille.parallel.traced"
@@ -192,7 +192,7 @@ local function parameter_entry(placement, parts, what, zero, shape)
   return entry
 end
 
--- Returns the pin of a module in this role (nn/pin.lua). Leaves out layouts that Rille derives from other layouts.
+-- Returns the pin of a module in this role (nn/base/pin.lua). Leaves out layouts that Rille derives from other layouts.
 -- panels: column layers gather their own input.
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")

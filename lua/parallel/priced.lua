@@ -14,8 +14,8 @@
 -- loss is assumed to cost as much as logsumexp of the model's result.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local meta = require "rille.parallel.meta"
 
 local who = "parallel: blocks: input"

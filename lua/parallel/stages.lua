@@ -7,8 +7,8 @@
 -- the first stage, all others on the last. The members of a model without modules are its parameters. A value that a
 -- later stage uses is sent to that stage (actors/session/core/placing.h).
 
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local cut = require "rille.parallel.cut"
 local names = require "rille.parallel.names"
 

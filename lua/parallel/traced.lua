@@ -11,8 +11,8 @@
 -- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local meta = require "rille.parallel.meta"
 local paint = require "rille.show.paint"
 

@@ -8,8 +8,8 @@
 -- operand is the sum over ranks.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 
 local Local = {__name = "local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t) makes one of a global tensor"}
 

@@ -4,7 +4,7 @@
 -- label a request are ignored. Errors are tables {status =, message =, param =}.
 
 local json = require "rille.json"
-local schemas = require "rille.models.json_schema"
+local schemas = require "rille.models.generation.json_schema"
 local tools = require "rille.serve.tools"
 local values = require "rille.chat.values"
 
@@ -216,7 +216,7 @@ local function read_format(call, name, v)
   local given = is_object(v.json_schema) and v.json_schema.schema
   that(is_object(given), name, "response_format.json_schema.schema must be an object, found %s", shown(given))
   local schema = template_value(call, name, given)
-  local good, why = pcall(require "rille.models.json_grammar", call.tokenizer, call.vocab, schema)
+  local good, why = pcall(require "rille.models.generation.json_grammar", call.tokenizer, call.vocab, schema)
   that(good, name, "%s", (tostring(why):gsub("^[^ ]*:%d+: ", ""):gsub("^generate: ", "")))
   call.o.response_format.json_schema = {schema = schema}
 end

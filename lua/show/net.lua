@@ -2,7 +2,7 @@
 -- parameters.
 
 local rille = require "rille"
-local layout = require "rille.layout"
+local layout = require "rille.base.layout"
 local paint = require "rille.show.paint"
 
 -- Returns the greatest number of bytes of a tensor on one device. Adds the bytes of each device to total, if given.

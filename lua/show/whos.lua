@@ -1,8 +1,8 @@
 -- whos.lua - :whos, :mem, :devices, :workers: the user's variables, owners of memory, devices and workers.
 
 local rille = require "rille"
-local check = require "rille.check"
-local layout = require "rille.layout"
+local check = require "rille.base.check"
+local layout = require "rille.base.layout"
 local paint = require "rille.show.paint"
 
 local whos = {}
@@ -17,7 +17,7 @@ end
 local function is_kind(v, name) return type(v) == "userdata" and (debug.getmetatable(v) or {}).__name == name end
 local function is_tensor(v) return is_kind(v, "rille.tensor") end
 local function is_placement(v) return is_kind(v, "rille.placement") end
-local is_module = require("rille.nn.settings").is_module
+local is_module = require("rille.nn.base.settings").is_module
 
 -- reads the field of an unknown table by raw access, because the table's __index may fail
 local function is_optimizer(v)

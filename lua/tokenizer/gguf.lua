@@ -5,8 +5,8 @@
 -- the table `patterns` has the patterns for each name.
 
 local rille = require "rille"
-local check = require "rille.check"
-local gguf = require "rille.models.gguf"
+local check = require "rille.base.check"
+local gguf = require "rille.models.loading.gguf"
 local json = require "rille.json"
 
 local NORMAL <const>, UNKNOWN <const>, CONTROL <const>, USER <const>, BYTE <const> = 1, 2, 3, 4, 6

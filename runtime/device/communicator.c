@@ -1,7 +1,7 @@
 /* communicator.c - computes the name of a communicator, a digest of its fields. */
 #include "runtime/device/communicator.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 uint64_t
 communicator_name(int kind, bool edge, int32_t n, const int32_t *device)

@@ -1,6 +1,6 @@
 /* cuda_collective.c - keeps communicators of GPUs, one per list of devices and use, and reconnects them after a
  * failed run. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/device/device_cuda.h"

@@ -7,10 +7,10 @@
  * a tape occurs the second time, it is captured as a graph; from then on, one launch replays it. A tape that never
  * repeats, or that CUDA cannot capture, is launched item by item. A thread keeps KEPT tapes, and evicts the least
  * recently used one. All state except the counts is thread-local. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

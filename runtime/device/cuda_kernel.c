@@ -9,10 +9,10 @@
  * If $RILLE_CACHE is empty, there is no cache on disk. */
 #include "runtime/device/device_cuda.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/str.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/str.h"
 
 #include <errno.h>
 #include <fcntl.h>

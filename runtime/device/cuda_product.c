@@ -4,7 +4,7 @@
 #include "runtime/device/device_cuda.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <pthread.h>
 #include <string.h>

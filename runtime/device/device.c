@@ -8,11 +8,11 @@
  * are poisoned. */
 #include "runtime/device/device.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
-#include "runtime/base/pages.h"
+#include "runtime/data/pages.h"
 #include "runtime/device/stream.h"
 
 #include <stdatomic.h>

@@ -4,8 +4,8 @@
  * The kind stands for a GPU on machines without GPUs. Buffers have addresses in a range that is not accessible.
  * The byte of address p is stored at p + LATE_BYTES, where the kind's work accesses it (reach). Streams are host
  * streams (stream_host.h). */
-#include "runtime/base/arena.h"
-#include "runtime/base/pages.h"
+#include "runtime/data/arena.h"
+#include "runtime/data/pages.h"
 #include "runtime/base/system.h"
 #include "runtime/device/stream_host.h"
 

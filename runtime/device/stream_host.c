@@ -16,7 +16,7 @@
  * because there may be more streams than cores. */
 #include "runtime/device/stream_host.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/denormal.h"
 #include "runtime/base/error.h"

@@ -5,8 +5,8 @@
 #include "runtime/file/folder.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/json.h"
-#include "runtime/base/str.h"
+#include "runtime/file/codec/json.h"
+#include "runtime/data/str.h"
 
 #include <stdlib.h>
 #include <string.h>

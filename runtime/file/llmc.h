@@ -5,7 +5,7 @@
 #ifndef RILLE_RUNTIME_FILE_LLMC_H
 #define RILLE_RUNTIME_FILE_LLMC_H
 
-#include "runtime/file/source.h"
+#include "runtime/file/disk/source.h"
 
 /* Token ids in a file: unsigned integers, all of the same width. */
 struct token_file {

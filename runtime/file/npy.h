@@ -6,7 +6,7 @@
 #ifndef RILLE_RUNTIME_FILE_NPY_H
 #define RILLE_RUNTIME_FILE_NPY_H
 
-#include "runtime/file/save.h"
+#include "runtime/file/disk/save.h"
 #include "runtime/file/tensors.h"
 
 enum { NPY_HEAD = (1 << 16) + 12 }; /* maximum number of bytes of a header */

@@ -5,7 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
 #include "runtime/file/tensors.h"
-#include "runtime/file/zip.h"
+#include "runtime/file/codec/zip.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "runtime/file/quantised.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/json.h"
+#include "runtime/file/codec/json.h"
 #include "runtime/tensor/coding.h"
 
 #include <math.h>

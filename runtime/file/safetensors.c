@@ -6,7 +6,7 @@
  * values. It maps "__metadata__" to texts. The reader is strict: values must be contiguous and must not overlap,
  * and the last value must end with the file. The format is described at github.com/huggingface/safetensors. */
 #include "runtime/base/error.h"
-#include "runtime/file/json.h"
+#include "runtime/file/codec/json.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/shards.h"
 #include "runtime/file/tensors.h"

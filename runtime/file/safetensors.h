@@ -3,8 +3,8 @@
 #ifndef RILLE_RUNTIME_FILE_SAFETENSORS_H
 #define RILLE_RUNTIME_FILE_SAFETENSORS_H
 
-#include "runtime/file/json.h"
-#include "runtime/file/save.h"
+#include "runtime/file/codec/json.h"
+#include "runtime/file/disk/save.h"
 #include "runtime/file/tensors.h"
 
 enum { SAFETENSORS_HEAD = 100000000 }; /* maximum number of bytes of a header */

@@ -4,7 +4,7 @@
  * The digest is always the first entry of "__metadata__", so readers need not search for it. */
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
-#include "runtime/file/json.h"
+#include "runtime/file/codec/json.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/tensors.h"
 #include "runtime/base/stop.h"

@@ -2,8 +2,8 @@
 #include "runtime/file/shards.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/json.h"
-#include "runtime/file/store.h"
+#include "runtime/file/codec/json.h"
+#include "runtime/file/disk/store.h"
 #include "runtime/file/safetensors.h"
 
 #include <stdlib.h>

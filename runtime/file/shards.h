@@ -10,7 +10,7 @@
 #define RILLE_RUNTIME_FILE_SHARDS_H
 
 #include "runtime/file/tensors.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #define SHARDS_KEY   "rille.shards"
 #define SHARD_ENDING ".shard"

@@ -4,7 +4,7 @@
 #include "runtime/base/error.h"
 #include "runtime/tensor/coding.h"
 #include "runtime/file/folder.h"
-#include "runtime/file/pieces.h"
+#include "runtime/file/disk/pieces.h"
 #include "runtime/file/quantised.h"
 #include "runtime/file/shards.h"
 #include "runtime/tensor/view.h"

@@ -8,8 +8,8 @@
 #ifndef RILLE_RUNTIME_FILE_TENSORS_H
 #define RILLE_RUNTIME_FILE_TENSORS_H
 
-#include "runtime/base/arena.h"
-#include "runtime/file/source.h"
+#include "runtime/data/arena.h"
+#include "runtime/file/disk/source.h"
 #include "runtime/tensor/layout.h"
 
 /* A shard of a value that is stored in several files: a box of the value, dense and row-major. */

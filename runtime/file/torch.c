@@ -10,9 +10,9 @@
  * that are not tensors become metadata if they are entries of the outermost dictionary; others are ignored. The
  * first read of a tensor verifies the checksum of its storage. */
 #include "runtime/base/error.h"
-#include "runtime/file/pickle.h"
+#include "runtime/file/codec/pickle.h"
 #include "runtime/file/tensors.h"
-#include "runtime/file/zip.h"
+#include "runtime/file/codec/zip.h"
 
 #include <stdio.h>
 #include <stdlib.h>

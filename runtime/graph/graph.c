@@ -4,7 +4,7 @@
  * work list, and drain() releases nodes until the list is empty. */
 #include "runtime/graph/graph.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 

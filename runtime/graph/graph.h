@@ -79,7 +79,7 @@ struct val {
     uint8_t unplaced;
     /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
     uint8_t recorded;
-    /* in traces with micro-batches (actors/session/step/batch_share.h). share: relation of the value to the value of
+    /* in traces with micro-batches (actors/session/batch/batch_share.h). share: relation of the value to the value of
      * the whole batch; rows: dimension of the batch's rows; blocks: division of that dimension */
     uint8_t share, rows;
     int16_t blocks;

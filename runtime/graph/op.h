@@ -1,6 +1,6 @@
 /* op.h - the operator record: everything that defines an operator, in one const struct.
  *
- * kernels/op/NAME.c defines a record (op_NAME), and kernels/op/lib/ops.def lists it. Other code never tests which
+ * kernels/op/NAME.c defines a record (op_NAME), and kernels/op/base/ops.def lists it. Other code never tests which
  * operator a node has; it reads the record's fields.
  *
  * The central field is the dimension rule, an einsum-like string (sbp/rule.h):
@@ -50,7 +50,7 @@ enum attr_kind {
     ATTR_TEXT,  /* a word out of def.text, where words are separated by '|'; the first is the default */
     ATTR_INTS,  /* a list of integers; a single integer counts as a list of one */
     ATTR_DTYPE, /* a dtype; its number is stored in field i */
-    ATTR_BODY,  /* a body (kernels/op/lib/body.h), never given by a user; its number is stored in field i */
+    ATTR_BODY,  /* a body (kernels/op/base/body.h), never given by a user; its number is stored in field i */
 };
 enum {
     ATTR_REQUIRED = 1,
@@ -418,7 +418,7 @@ call_follow(const struct call *c)
     return c->op->eltwise.follow ? c->op->eltwise.follow(c) : FOLLOW_NONE;
 }
 
-/* Adds nodes of gradients and composites. kernels/op/lib/build.h has a helper function per operator. Belongs to a
+/* Adds nodes of gradients and composites. kernels/op/base/build.h has a helper function per operator. Belongs to a
  * session and its thread. */
 struct build {
     /* Adds a node. After an error, returns NULL for this and every later call, so one check at the end suffices.
@@ -427,7 +427,7 @@ struct build {
                        struct val **res);
     struct val *(*number)(struct build *b, double f);   /* adds a node for a float constant of weak type */
     struct val *(*integer)(struct build *b, int64_t i); /* adds a node for an integer constant of weak type */
-    /* Adds the gradient of node n, which runs the body in its first attribute (kernels/op/lib/body.h). */
+    /* Adds the gradient of node n, which runs the body in its first attribute (kernels/op/base/body.h). */
     void (*reverse_body)(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
     bool failed;
 };

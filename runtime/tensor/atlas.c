@@ -4,10 +4,10 @@
  * first converted to canonical form, so that equal layouts have the same pointer. */
 #include "runtime/tensor/layout.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

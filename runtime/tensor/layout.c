@@ -5,7 +5,7 @@
 #include "runtime/tensor/layout.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 const char *
 reduce_text(enum reduce r)

@@ -7,7 +7,7 @@
 #define RILLE_RUNTIME_TYPE_H
 
 #include "runtime/base/base.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 enum dtype {
     DT_NONE = 0, /* the operand is absent */

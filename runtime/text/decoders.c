@@ -3,9 +3,9 @@
 #include "runtime/text/decoders.h"
 
 #include "runtime/base/error.h"
-#include "runtime/text/alphabet.h"
+#include "runtime/text/characters/alphabet.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

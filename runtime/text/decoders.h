@@ -2,8 +2,8 @@
 #ifndef RILLE_RUNTIME_TEXT_DECODERS_H
 #define RILLE_RUNTIME_TEXT_DECODERS_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/str.h"
+#include "runtime/data/arena.h"
+#include "runtime/data/str.h"
 
 struct token_text {
     const char *text;

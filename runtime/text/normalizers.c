@@ -3,12 +3,12 @@
 #include "runtime/text/normalizers.h"
 
 #include "runtime/base/error.h"
-#include "runtime/text/alphabet.h"
-#include "runtime/text/base64.h"
-#include "runtime/text/charsmap.h"
-#include "runtime/text/normal.h"
+#include "runtime/text/characters/alphabet.h"
+#include "runtime/text/characters/base64.h"
+#include "runtime/text/characters/charsmap.h"
+#include "runtime/text/characters/normal.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

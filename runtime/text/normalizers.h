@@ -5,7 +5,7 @@
 #ifndef RILLE_RUNTIME_TEXT_NORMALIZERS_H
 #define RILLE_RUNTIME_TEXT_NORMALIZERS_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 struct normalizer {
     /* Changes the text. *head: number of bytes at the start of the text that result from the first character of the

@@ -1,7 +1,7 @@
 /* pretokenizers.c - reads the steps that split a text into pieces (tokenizer.json). */
 #include "runtime/base/error.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  *
  * The file is a protocol buffer (ModelProto). Its bytes are untrusted: every length is compared with the bytes left. */
 #include "runtime/base/error.h"
-#include "runtime/file/source.h"
-#include "runtime/text/charsmap.h"
+#include "runtime/file/disk/source.h"
+#include "runtime/text/characters/charsmap.h"
 #include "runtime/text/tokenizer_json.h"
-#include "runtime/text/utf8.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <float.h>
 #include <stdlib.h>

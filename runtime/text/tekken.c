@@ -1,6 +1,6 @@
 /* tekken.c - reads Mistral's tekken.json: ranked byte strings, a pattern, and special tokens with the first ids. */
 #include "runtime/base/error.h"
-#include "runtime/text/base64.h"
+#include "runtime/text/characters/base64.h"
 #include "runtime/text/tokenizer_json.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* tiktoken.c - reads *.tiktoken files. Each line has a token in base64 and its rank, which is also its id. */
 #include "runtime/base/error.h"
-#include "runtime/file/source.h"
-#include "runtime/text/base64.h"
+#include "runtime/file/disk/source.h"
+#include "runtime/text/characters/base64.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdlib.h>

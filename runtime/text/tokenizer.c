@@ -3,9 +3,9 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "runtime/base/str.h"
-#include "runtime/text/alphabet.h"
-#include "runtime/text/utf8.h"
+#include "runtime/data/str.h"
+#include "runtime/text/characters/alphabet.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

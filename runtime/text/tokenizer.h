@@ -10,11 +10,11 @@
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "runtime/text/decoders.h"
 #include "runtime/text/normalizers.h"
-#include "runtime/text/split.h"
-#include "runtime/text/unigram.h"
+#include "runtime/text/encode/split.h"
+#include "runtime/text/encode/unigram.h"
 
 struct special {
     const char *text; /* text that is matched: normalized, if `normalized` is set */

@@ -5,7 +5,7 @@
 #include "runtime/text/tokenizer_json.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/source.h"
+#include "runtime/file/disk/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

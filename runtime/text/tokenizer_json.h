@@ -2,7 +2,7 @@
 #ifndef RILLE_RUNTIME_TEXT_TOKENIZER_JSON_H
 #define RILLE_RUNTIME_TEXT_TOKENIZER_JSON_H
 
-#include "runtime/file/json.h"
+#include "runtime/file/codec/json.h"
 #include "runtime/text/tokenizer.h"
 
 /* Parts of the file other than the model. PART_TRUNCATION and PART_PADDING concern batches of texts; these two are

@@ -1,7 +1,7 @@
 /* tokenizer_save.c - saves a tokenizer as tokenizer.json, with merges in the form that all readers accept. */
 #include "runtime/base/error.h"
-#include "runtime/file/save.h"
-#include "runtime/text/alphabet.h"
+#include "runtime/file/disk/save.h"
+#include "runtime/text/characters/alphabet.h"
 #include "runtime/text/tokenizer_json.h"
 
 #include <stdlib.h>

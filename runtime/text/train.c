@@ -5,7 +5,7 @@
  * merged, so the same texts produce the same file. */
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "runtime/text/alphabet.h"
+#include "runtime/text/characters/alphabet.h"
 #include "runtime/text/tokenizer.h"
 
 #include <stdio.h>

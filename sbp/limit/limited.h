@@ -7,7 +7,7 @@
 #ifndef RILLE_SBP_LIMITED_H
 #define RILLE_SBP_LIMITED_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "sbp/net/options.h"
 
 struct best { /* choice: a candidate for each node; valid if cost < NET_NEVER */

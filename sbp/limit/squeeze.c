@@ -2,7 +2,7 @@
  * choices by layer. */
 #include "sbp/limit/squeeze.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/search/along.h"
 #include "sbp/search/around.h"
 #include "sbp/search/explore.h"

@@ -1,7 +1,7 @@
 /* cfn.c - builds a cost function network from a net, and changes it. */
 #include "sbp/net/cfn.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/net/work.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "sbp/net/net.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/net/work.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef RILLE_SBP_NET_H
 #define RILLE_SBP_NET_H
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 /* Cost of an impossible candidate or conversion. The sum of up to 2^20 possible costs is less. */
 #define NET_NEVER (INT64_MAX / 4)

@@ -1,7 +1,7 @@
 /* repeat.c - finds runs of similar items, and numbers their layers. */
 #include "sbp/net/repeat.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "runtime/base/system.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef RILLE_SBP_REPEAT_H
 #define RILLE_SBP_REPEAT_H
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 /* A run: items begin <= i < end repeat with `period`. Layer numbers rise along the run or fall (backward pass).
  * Items of one period may belong to different layers: the update of a weight may come layers after its gradient. */

@@ -7,7 +7,7 @@
 #ifndef RILLE_SBP_TRAIL_H
 #define RILLE_SBP_TRAIL_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "sbp/net/cfn.h"
 
 struct gone_edge {

@@ -6,7 +6,7 @@
 #include "sbp/proof/proof.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/proof/proof_read.h"
 
 #include <stdio.h>

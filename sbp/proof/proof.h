@@ -6,7 +6,7 @@
 #ifndef RILLE_SBP_PROOF_H
 #define RILLE_SBP_PROOF_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 /* Checks a certificate. If it is valid, returns 0 and writes one sentence about what it proves to `said`. E_PLAN:
  * invalid; the text names the fault and its line. */

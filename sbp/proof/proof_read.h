@@ -5,7 +5,7 @@
 #ifndef RILLE_SBP_PROOF_READ_H
 #define RILLE_SBP_PROOF_READ_H
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #define PROOF_NEVER (INT64_MAX / 4)
 

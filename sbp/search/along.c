@@ -1,7 +1,7 @@
 /* along.c - improves a choice by searching networks whose candidates differ on one mesh axis only. */
 #include "sbp/search/along.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/search/around.h"
 #include "sbp/search/explore.h"
 #include "sbp/search/fewer.h"

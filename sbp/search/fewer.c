@@ -1,7 +1,7 @@
 /* fewer.c - makes networks with few layers, and transfers their results to the network with all layers. */
 #include "sbp/search/fewer.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/net/dual.h"
 #include "sbp/search/local.h"
 

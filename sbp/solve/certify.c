@@ -1,7 +1,7 @@
 /* certify.c - writes a net, a choice and a proof as text. */
 #include "sbp/solve/certify.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
  *   searched BOUND                  bound that the search showed, if higher
  *   proof                           followed by the steps: reduce.h, dual.h
  *   end
- *   digest HEX                      digest of everything above (runtime/base/hash.h), to detect damage
+ *   digest HEX                      digest of everything above (runtime/data/hash.h), to detect damage
  *
  * The steps "out V", "as V U", "cut U V", "drop V S T" and "support" reduce the network of variables. "round", lines
  * "to U V MESSAGES..." and "prune BELOW" bound the network and remove values. "split V" branches; for each value

@@ -15,7 +15,7 @@
 #ifndef RILLE_SBP_SOLVE_H
 #define RILLE_SBP_SOLVE_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "sbp/net/options.h"
 #include "sbp/search/local.h"
 

@@ -1,4 +1,4 @@
-/* complete.c - completes typed text. Passes the text before the cursor, as tokens, to lua/complete.lua, which
+/* complete.c - completes typed text. Passes the text before the cursor, as tokens, to lua/pages/complete.lua, which
  * finds the completions, and the signature of the function called at the cursor. Lists file names for completion. */
 #include "shell/repl/repl.h"
 #include "shell/repl/token.h"
@@ -37,7 +37,7 @@ static void
 push_completed_function(lua_State *L, const char *name)
 {
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "rille.complete");
+    lua_pushliteral(L, "rille.pages.complete");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, name);
     lua_remove(L, -2);

@@ -52,14 +52,14 @@ is_named_frame(const char *text)
     return end && !strncmp(text, frame, (size_t)(end - frame));
 }
 
-/* Returns the error text with an explanation of Lua's own errors (lua/misuse.lua), or the text itself. */
+/* Returns the error text with an explanation of Lua's own errors (lua/base/misuse.lua), or the text itself. */
 static const char *
 explain(lua_State *L, const char *text)
 {
     int top = lua_gettop(L);
     if (!lua_checkstack(L, 8)) return text;
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "rille.misuse");
+    lua_pushliteral(L, "rille.base.misuse");
     if (lua_pcall(L, 1, 1, 0) == LUA_OK) {
         lua_pushstring(L, text);
         if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) return lua_tostring(L, -1);

@@ -171,8 +171,8 @@ show_string(lua_State *L, int value)
     luaL_pushresult(&b);
 }
 
-/* Returns true for a class: a table that is its own __index, or a strict class (lua/check.lua), which has a name and a
- * function as its __index. */
+/* Returns true for a class: a table that is its own __index, or a strict class (lua/base/check.lua), which has a name
+ * and a function as its __index. */
 static bool
 is_class(lua_State *L, int value)
 {

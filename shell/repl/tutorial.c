@@ -1,4 +1,5 @@
-/* tutorial.c - :tutorial: prints a step of lua/tutorial.lua, and runs the step's lines as if they had been typed. */
+/* tutorial.c - :tutorial: prints a step of lua/pages/tutorial.lua, and runs the step's lines as if they had been typed.
+ */
 #include "shell/repl/repl.h"
 
 #include <stdlib.h>
@@ -87,7 +88,7 @@ void
 tutorial_run(lua_State *L, int env, const char *text)
 {
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "rille.tutorial");
+    lua_pushliteral(L, "rille.pages.tutorial");
     lua_call(L, 1, 1);
     int steps = lua_gettop(L), nstep = (int)lua_rawlen(L, steps), next = step_of(L, "", nstep);
     int step = step_of(L, text, nstep);

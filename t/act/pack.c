@@ -1,7 +1,7 @@
 /* Tests of actors/plan/memory/pack.c: items with overlapping live ranges must never share bytes, and the arena must
  * be close to the lower bound. */
 #include "actors/plan/memory/pack.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "t/lib/tap.h"
 

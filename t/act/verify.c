@@ -6,7 +6,7 @@
  * plan must also run to its end in a simple simulation of tokens (runs_greedily). */
 #include "t/lib/plans.h"
 
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "t/lib/collecting.h"
 #include "t/lib/greedy.h"
 

@@ -5,7 +5,7 @@
 #include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/memory/segment.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "t/lib/cutter.h"
 #include "t/lib/must.h"

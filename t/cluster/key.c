@@ -1,7 +1,7 @@
 /* Tests of actors/cluster/wire/key.c and curve.c: key files, and the rank that the coordinator derives from the key
  * of a link. */
 #include "actors/cluster/wire/link.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 

@@ -2,7 +2,7 @@
  * machines are in one thread; packets wait in one queue. Few workers, and other faults: sim.c. */
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "t/lib/tap.h"
 
 #include <stdlib.h>

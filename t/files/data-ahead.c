@@ -3,7 +3,7 @@
  * positions. */
 #include "actors/session/io/read_ahead.h"
 #include "runtime/base/error.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/tap.h"
 
 #include <sched.h>

@@ -4,14 +4,14 @@
  *
  * The mutations are random. SEED= repeats a run, RILLE_LONG=1 tries 10^6 mutations per format, MUTATIONS= sets any
  * number. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/llmc.h"
 #include "runtime/file/npy.h"
-#include "runtime/file/pieces.h"
+#include "runtime/file/disk/pieces.h"
 #include "runtime/file/safetensors.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/tap.h"
 
 #include <zlib.h>

@@ -1,8 +1,8 @@
 /* npy.c - tests .npy files. Rille must read files of NumPy, write files for NumPy, and refuse invalid headers. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/file/npy.h"
-#include "runtime/file/pieces.h"
+#include "runtime/file/disk/pieces.h"
 #include "t/lib/tap.h"
 
 #include <sys/stat.h>

@@ -1,10 +1,10 @@
 /* Tests of runtime/file/shards.c and root.c. Any box of a tensor that was written in shards must be readable. A
  * changed manifest must be rejected, or cause no read outside the files. No path may lead out of a root folder. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "runtime/file/pieces.h"
-#include "runtime/file/root.h"
-#include "runtime/file/save.h"
+#include "runtime/file/disk/pieces.h"
+#include "runtime/file/disk/root.h"
+#include "runtime/file/disk/save.h"
 #include "runtime/file/safetensors.h"
 #include "runtime/file/shards.h"
 #include "t/lib/tap.h"

@@ -17,7 +17,7 @@
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/program.h"
 #include "runtime/base/error.h"
-#include "runtime/file/image.h"
+#include "runtime/file/codec/image.h"
 #include "runtime/file/llmc.h"
 #include "runtime/file/tensors.h"
 #include "runtime/text/tokenizer.h"

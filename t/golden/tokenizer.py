@@ -97,7 +97,7 @@ CASES = {
 
 
 def generator(seed):
-    """splitmix64, as lua/random.lua has it."""
+    """splitmix64, as lua/base/random.lua has it."""
     state = seed & M
     def draw(n):
         nonlocal state

@@ -4,7 +4,7 @@
  * up to 5 blocks, and for numbers of all magnitudes. */
 #include "kernels/cpu/gemm/blocks.c"
 
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "runtime/tensor/half.h"
 #include "t/lib/tap.h"
 

@@ -4,7 +4,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm_few.c"
 #include "kernels/cpu/rows/rows.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/tap.h"
 #ifdef X86_LEVELS
 #include <immintrin.h>

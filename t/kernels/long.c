@@ -1,7 +1,7 @@
 /* long.c - tests that long sums of floats are exact: sums of twenty million ones. (Addition in f32 would stop at
  * 16,777,216.) Also tests long matrix products, which accumulate in f32: errors must be small, and bits must not
  * depend on the number of threads. */
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/exec.h"
 
 /* Calls of operators that sum. Operands contain ones, ids are zeros; absent operands stay empty. */

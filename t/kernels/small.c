@@ -3,7 +3,7 @@
  * distant ones. Products accumulate or do not, and some multiply pairs of bf16. Values are integers, so results are
  * exact. Kernels must not write outside the result. */
 #include "kernels/cpu/gemm/gemm_small.c"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/tensor/half.h"
 #include "t/lib/tap.h"
 

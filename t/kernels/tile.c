@@ -2,7 +2,7 @@
  * tries every compute type, every CPU level of this machine, each operand as the step's input value, and row lengths
  * up to two and a half tiles. The other operands are full, per row, per column, scalar or halves. */
 #include "kernels/cpu/eltwise/tile.c"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "runtime/graph/op.h"
 #include "t/lib/tap.h"
 

@@ -4,8 +4,8 @@
 
 #include "kernels/exec/kernel.h"
 #include "kernels/exec/sample.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/table.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
 #include "sbp/rule.h"

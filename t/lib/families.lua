@@ -1,10 +1,10 @@
 -- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua. The
 -- weights follow the formula in families.py.
 local json = require "rille.json"
-local files = require "rille.models.files"
+local files = require "rille.models.loading.files"
 -- loads rille.models first, because rille.models.llama extends the kind "llama"
-local kinds = rille.models and require "rille.models.kinds"
-local pieces = require "rille.models.pieces"
+local kinds = rille.models and require "rille.models.loading.kinds"
+local pieces = require "rille.models.loading.pieces"
 
 local families = {}
 

@@ -5,7 +5,7 @@
 #define RILLE_T_GPU_H
 
 #include "runtime/device/device_cuda.h"
-#include "runtime/file/file.h"
+#include "runtime/file/disk/file.h"
 #include "t/lib/trial.h"
 
 #include <dlfcn.h>

@@ -15,7 +15,7 @@
 
 #include "actors/plan/model/plan.h"
 #include "actors/plan/outline/stage.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 /* Arc of the flow network; room: residual capacity, bytes. */
 struct live_arc {

@@ -1,7 +1,7 @@
 -- panels.lua - checks the plan of a SUMMA product on devices with streams. The plan must gather each panel while the
 -- previous panel is multiplied, with two panels in memory at a time. t/act/streams.c runs products with such panels.
 
-local panels = require "rille.nn.panels"
+local panels = require "rille.nn.base.panels"
 
 -- Appends the task numbers of a text such as "0-1, 5" to the list.
 local function numbers(text, list)

@@ -11,7 +11,7 @@
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/collect.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"

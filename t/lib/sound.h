@@ -8,7 +8,7 @@
 #ifndef RILLE_T_SOUND_H
 #define RILLE_T_SOUND_H
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
 #include "kernels/exec/sample.h"

@@ -89,7 +89,7 @@ tap.ok(worst < 2e-5, "gradients of packed documents are those of the documents a
 
 -- Returns the peak bytes of a training step on n positions. The model has a window, softcap and sinks.
 local function memory_of(n)
-  local m = require("rille.models.kinds").of("gemma2").new{vocab = 32, length = n, layers = 2, heads = 4, kv_heads = 2, width = 16,
+  local m = require("rille.models.loading.kinds").of("gemma2").new{vocab = 32, length = n, layers = 2, heads = 4, kv_heads = 2, width = 16,
     hidden = 32, head_dim = 4, eps = 1e-5, theta = 10000, norm = "rms", norms = "12", activation = "silu", gated = true, tied = true,
     softcap = 2.0, sinks = true, windows = {32, false}}
   local step = rille.graph(function(x, d) (m(x, {documents = d}):square():mean()):backward() end)

@@ -4,7 +4,7 @@
 -- devices. RILLE_LONG=1 tries every recipe with every format.
 local tap = dofile("t/lib/tap.lua")
 local optim = rille.optim
-local files = require "rille.models.files"
+local files = require "rille.models.loading.files"
 local golden = dofile("t/golden/models.lua")
 local hash = dofile("t/lib/families.lua").hash
 local dir = tap.folder()

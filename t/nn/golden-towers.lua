@@ -210,7 +210,7 @@ end)
 -- ---- sound ----
 
 tap.group("log-mel spectrograms", function()
-  local log_mel, noise, sound = require "rille.models.mel", spread("noise", 4800), {}
+  local log_mel, noise, sound = require "rille.models.towers.mel", spread("noise", 4800), {}
   for i, v in ipairs(noise) do sound[i] = 0.5 * math.sin(2 * math.pi * 440 * (i - 1) / 16000) + 0.01 * v end
   sound = rille.tensor(sound, {dtype = "f64"}):to("f32")
   for _, entry in ipairs(golden.mel) do

@@ -2,10 +2,10 @@
 -- an object, and generated texts are such texts, or beginnings of them.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local automaton = require "rille.models.json_automaton"
+local automaton = require "rille.models.generation.json_automaton"
 local json = require "rille.json"
 local values = require "rille.chat.values"
-local new_grammar = require "rille.models.json_grammar"
+local new_grammar = require "rille.models.generation.json_grammar"
 
 local tokenizer = rille.tokenizer("t/golden/tokenizer.json")
 local vocab = tokenizer.size + 5

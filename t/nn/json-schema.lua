@@ -5,9 +5,9 @@
 --   python -c 'import json, jsonschema, sys; [jsonschema.validate(json.loads(r["text"]), r["schema"]) for r in map(json.loads, sys.stdin)]' <FILE
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
-local automaton = require "rille.models.json_automaton"
+local automaton = require "rille.models.generation.json_automaton"
 local json = require "rille.json"
-local schemas = require "rille.models.json_schema"
+local schemas = require "rille.models.generation.json_schema"
 local values = require "rille.chat.values"
 
 local seed = math.tointeger(os.getenv "SEED") or 5

@@ -311,7 +311,7 @@ tap.group("damaged config.json", function()
     local at, loaded, wrong, refused = tap.folder(), 0, {}, 0
     new(kind):save(at)
     local whole = json.load(at .. "/config.json")
-    for _, word in ipairs(require("rille.check").sorted_keys(whole)) do
+    for _, word in ipairs(require("rille.base.check").sorted_keys(whole)) do
       for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000, 1 << 40} do
         rewrite(at, function(c)
           for k, v in pairs(whole) do c[k] = v end

@@ -1,9 +1,9 @@
 -- models-load.lua - tests rille.models.load: it detects the kind of a folder, and reads older entries of config.json.
 -- Errors of damaged entries name the file and point at the user's line.
 local tap = dofile("t/lib/tap.lua")
-local check = require "rille.check"
-local describe = require "rille.models.describe"
-local kinds = require "rille.models.kinds"
+local check = require "rille.base.check"
+local describe = require "rille.models.loading.describe"
+local kinds = require "rille.models.loading.kinds"
 local golden = dofile("t/golden/families.lua")
 local encoders = dofile("t/golden/encoders.lua")
 local towers = dofile("t/golden/towers.lua")

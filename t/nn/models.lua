@@ -91,7 +91,7 @@ local function compiled(m, ids, how)
 end
 
 tap.group("a second text compiles nothing", function()
-  local quantize = require "rille.models.quantize"
+  local quantize = require "rille.models.loading.quantize"
   local greedy, drawn = {max_new_tokens = 6, temperature = 0}, {max_new_tokens = 6, temperature = 0.7, top_p = 0.9, seed = 3}
   for _, kind in ipairs{"gpt2", "llama", "moe", "gpt2 int8"} do
     local m = new(kind:match("%w+"))
@@ -336,7 +336,7 @@ tap.group("options of wrong types", function()
 end)
 
 tap.group("int8", function()
-  local quantize = require "rille.models.quantize"
+  local quantize = require "rille.models.loading.quantize"
   for _, kind in ipairs{"gpt2", "llama", "moe"} do
     local m = new(kind)
     local want = m(ids(text)):totable()
@@ -367,7 +367,7 @@ tap.group("int8", function()
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
     for _, length in ipairs{4, 12} do -- few ids per expert, and many
       local rows = tap.rows(4, length, function(r, i) return (r * 5 + i * i) % 11 end)
-      local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.layout").replicated(case[1])}
+      local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.base.layout").replicated(case[1])}
       rille.parallel(split, case[2])
       local x = rille.tensor(rows, {dtype = "i64"})
       tap.near(split(x:to_global(rille.parallel.input(split))):totable(), plain(x):totable(),
@@ -473,7 +473,7 @@ tap.group("json", function()
 end)
 
 tap.group("states", function()
-  local state_text = require "rille.state_text"
+  local state_text = require "rille.base.state_text"
   local values = {0, -0.0, 1 / 3, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, math.huge, -math.huge, math.maxinteger,
     math.mininteger, 3.0, "", "inf", "\0", "\0inf", "\0\0-inf", "null", "1e999", "\1\127\"\\é\u{10FFFF}", true, false}
   local function exact(a, b)

@@ -1,7 +1,7 @@
 -- pin.lua - tests pins: layouts of a running module's input, output and parameters, and of their gradients.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
-local pin = require "rille.nn.pin"
+local pin = require "rille.nn.base.pin"
 local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 
 local seen

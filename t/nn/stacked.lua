@@ -1,10 +1,10 @@
--- stacked.lua - tests that linear layers with one input become one product under rille.autocast (lua/nn/stacked.lua).
+-- stacked.lua - tests that linear layers with one input become one product under rille.autocast (lua/nn/base/stacked.lua).
 --
 -- In every layout, results and gradients must equal those of separate layers. Layers must stay separate if they
 -- differ from each other or have a user's forward method.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
-local stacked = require "rille.nn.stacked"
+local stacked = require "rille.nn.base.stacked"
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local P1, P2, P4, P22 = mesh{0}, mesh{0, 1}, mesh{0, 1, 2, 3}, mesh{{0, 1}, {2, 3}}
 

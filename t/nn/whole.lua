@@ -32,7 +32,7 @@ local function state_of(net)
     state[found.name] = {t.dtype, t.sbp, tostring(t.placement), t.requires_grad, t:totable(), t.grad and t.grad:totable() or "none"}
   end
   for path, m in net:named_modules() do
-    state["pin of " .. path] = require("rille.nn.pin").of[m] and "pinned" or "free"
+    state["pin of " .. path] = require("rille.nn.base.pin").of[m] and "pinned" or "free"
   end
   return state
 end

@@ -1,8 +1,8 @@
 /* body.c - tests that texts of bodies, which other processes send, are read or refused: every beginning of a text, and
  * every text with one other character. A text that is read either suits the operands of a scan or is refused. */
 #include "kernels/exec/sample.h"
-#include "kernels/op/lib/table.h"
-#include "runtime/base/arena.h"
+#include "kernels/op/base/table.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 

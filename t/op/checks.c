@@ -4,7 +4,7 @@
  * invalid value. Operators with a say() function must find exactly that element, and report it in the same words by
  * every variant. Operators without say() must ignore the element. No operator may write outside its results, even
  * for invalid data, because later operators of a stream may run before the error is reported. */
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/exec.h"
 
 enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };

@@ -5,7 +5,7 @@
  * have no operands; composites, whose signatures are those of their parts; and to_global. */
 #include "t/lib/missing.h"
 #include "t/lib/pattern.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 static const struct {
     int naxis;

@@ -22,7 +22,7 @@ for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done
 
-awk -v names="$(sed -n 's/^OP(\(.*\))$/\1/p' kernels/op/lib/ops.def | tr '\n' ' ')" '
+awk -v names="$(sed -n 's/^OP(\(.*\))$/\1/p' kernels/op/base/ops.def | tr '\n' ' ')" '
 function test(file) { sub(/.*\//, "", file); return file }
 function owner(line) { sub(/^ok [0-9]+ - /, "", line); sub(/[ :].*/, "", line); return line }
 function cell(count, word) { return count > 0 ? count : word }

@@ -4,7 +4,7 @@
 -- division into stages, and the model is left unchanged.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
-local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.pin"
+local priced, plan, pin = require "rille.parallel.priced", require "rille.parallel.plan", require "rille.nn.base.pin"
 local function mesh(ranks) return rille.placement("cpu", ranks) end
 local LINE, GRID = {mesh{0, 1}, mesh{2, 3}, mesh{4, 5}}, {mesh{{0, 1}, {2, 3}}, mesh{{4, 5}, {6, 7}}}
 

@@ -16,7 +16,7 @@
 --   data, d                   2 (d-1)/d of all parameters; with zero also, by reduce-scatter and all-gather
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
-local pin = require "rille.nn.pin"
+local pin = require "rille.nn.base.pin"
 
 local function mesh(kind, shape)
   local n = -1
@@ -160,7 +160,7 @@ end)
 -- Checks the peak memory of a product in panels, without the operands' shards. For any number of panels, it may hold
 -- two panels of each operand, the sum so far, a product, the next sum, and the kernel's scratch memory.
 tap.group("panels in memory", function()
-  local panels = require "rille.nn.panels"
+  local panels = require "rille.nn.base.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
   for _, count in ipairs{1, 2, 4, 8, 16} do
     local x = rille.randn({4, m // 4, k}, {placement = P, sbp = {"S(0)", "S(2)"}})

@@ -100,7 +100,7 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
--- Checks queries, keys and values under autocast. They may be one product (lua/nn/stacked.lua), and this product must
+-- Checks queries, keys and values under autocast. They may be one product (lua/nn/base/stacked.lua), and this product must
 -- be split like three separate products.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end

@@ -7,7 +7,7 @@
 #include "actors/session/step/compiled.h"
 #include "actors/session/step/rows.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "t/lib/net.h"
 #include "t/lib/tap.h"
 

@@ -16,10 +16,15 @@ built=${1:+$(cd "$(dirname "$1")" && pwd)} # folder of the program and of its ob
 
 # Folders, lowest first. Folders on the same line may use each other.
 layers="runtime/base
+runtime/data
 runtime/tensor
 runtime/device
 runtime/graph
+runtime/file/disk
+runtime/file/codec
 runtime/file
+runtime/text/characters
+runtime/text/encode
 runtime/text
 sbp
 sbp/net
@@ -34,6 +39,7 @@ kernels/cpu/eltwise
 kernels/cpu/gemm
 kernels/cpu/attention
 kernels/cpu/conv
+kernels/op/base
 kernels/op/lib
 kernels/op
 kernels/cuda
@@ -59,6 +65,7 @@ actors/cluster/worker
 actors/session/core
 actors/session/run
 actors/session/build
+actors/session/batch
 actors/session/step
 actors/session/planner
 actors/session/durable
@@ -128,7 +135,7 @@ arrows() {
 }
 # parts: prints the uses between parts of the program (runtime, sbp, actors/plan and so on), from which
 # docs/structure.svg is drawn; then lines "part has folder...", lowest first.
-part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|serve|exec)#\1\2#g'
+part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|data|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|serve|exec)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
     awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort
@@ -201,10 +208,10 @@ nobody_asks_which_operator() {
 }
 # Only the files of the task kinds may test a task's kind; other code reads fields of the kind's record.
 nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kinds/kind_'; }
-# The process ends only if the host has no memory for bookkeeping (runtime/base/arena.c).
+# The process ends only if the host has no memory for bookkeeping (runtime/data/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
-    "${core[@]}" | grep -v '^runtime/base/arena\.c:'
+    "${core[@]}" | grep -v '^runtime/data/arena\.c:'
 }
 # Only runtime/base/clock.h reads the clock. The shell has its own clock.h, because it includes only rille.h.
 clocks_are_read_in_one_place() {

@@ -12,12 +12,12 @@ fi
 
 # dependants FILE: prints the objects whose recorded dependencies contain a file of this name.
 dependants() { ninja -C "$built" -t deps | awk -v file="/$1$" '/^[^ ]/ { object = $1 } $1 ~ file { print object }' | sort -u; }
-dependants kernels/op/lib/ops.def | grep 'rille.*\.o:$' >"$dir/list"
+dependants kernels/op/base/ops.def | grep 'rille.*\.o:$' >"$dir/list"
 tell() { cat "$dir/list"; }
 some_few() { [ "$(wc -l <"$dir/list")" -ge 1 ] && [ "$(wc -l <"$dir/list")" -lt 9 ]; }
 ok "a line in ops.def recompiles at least one file and at most eight" some_few
 
-dependants kernels/op/lib/build.h >"$dir/builders"
+dependants kernels/op/base/build.h >"$dir/builders"
 many() { [ "$(wc -l <"$dir/builders")" -gt 100 ]; }
 ok "the count would detect a list included by the builders' header" many
 

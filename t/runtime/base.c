@@ -1,8 +1,8 @@
 /* base.c - tests of the basic modules: errors, arenas, strings, sorted lists. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
-#include "runtime/base/str.h"
+#include "runtime/data/sorted.h"
+#include "runtime/data/str.h"
 #include "t/lib/tap.h"
 
 #include <pthread.h>

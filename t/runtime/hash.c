@@ -1,5 +1,5 @@
-/* Tests of runtime/base/hash.c: added items are found and removed items are not found, whatever their hashes. */
-#include "runtime/base/hash.h"
+/* Tests of runtime/data/hash.c: added items are found and removed items are not found, whatever their hashes. */
+#include "runtime/data/hash.h"
 #include "t/lib/tap.h"
 
 enum { ITEMS = 3000, STEPS = 60000 };

@@ -1,6 +1,6 @@
 /* pages.c - tests of blocks that share huge pages: blocks do not overlap, use huge pages, and are returned to the host.
  */
-#include "runtime/base/pages.h"
+#include "runtime/data/pages.h"
 #include "t/lib/tap.h"
 
 enum { KB = 1 << 10, MB = 1 << 20 };

@@ -1,5 +1,5 @@
 /* rng.c - tests Philox4x32-10 against its authors' known answers, and the distributions drawn from it. */
-#include "runtime/base/rng.h"
+#include "runtime/data/rng.h"
 #include "t/lib/tap.h"
 
 #define PAIR(lo, hi) ((uint64_t)(hi) << 32 | (lo))

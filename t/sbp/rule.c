@@ -1,5 +1,5 @@
 /* rule.c - tests of dimension rules: accepted and rejected texts, sizes, rules that are made for a call, messages. */
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
 #include "kernels/exec/sample.h"

@@ -1,5 +1,5 @@
 /* sig.c - tests of signatures: derived signatures, their soundness, and the check of layouts. */
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "t/lib/missing.h"
 
 /* ---- derived signatures ---- */

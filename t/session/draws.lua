@@ -14,7 +14,7 @@ tap.group("random numbers", function()
     ["dropout of weights"] = function(x, w) return x:matmul(w:dropout(0.3)) end,
     ["dropout with rows second"] = function(x) return x:reshape{-1, 2, WIDTH // 2}:permute{1, 0, 2}:dropout(0.3):permute{1, 0, 2}:reshape{-1, WIDTH} end,
     ["dropout of two blocks"] = function(x) return rille.concat({x, x}, 0):dropout(0.3)[{{0, x.shape[1]}}] end,
-    ["dropout computed again"] = function(x) return require "rille.recomputed"(function(y) return (y * 2):dropout(0.4):tanh() end, x) end,
+    ["dropout computed again"] = function(x) return require "rille.step.recomputed"(function(y) return (y * 2):dropout(0.4):tanh() end, x) end,
     rand = function(x) return x * rille.rand(x.shape):lt(0.5) end,
     randn = function(x) return x + rille.randn(x.shape) end,
     randint = function(x) return x * rille.randint(1, 9, x.shape) end,

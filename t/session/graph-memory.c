@@ -6,7 +6,7 @@
  * must be freed; the graph's own counts and a sanitizer check this. */
 #include "runtime/graph/graph.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "t/lib/tap.h"
 
 enum { VALS = 4000, NODES = 2000, IN = 3 };

@@ -1,4 +1,4 @@
--- misuse.lua - tests how the shell explains Lua's own errors (lua/misuse.lua): the user's line, the module and the remedy.
+-- misuse.lua - tests how the shell explains Lua's own errors (lua/base/misuse.lua): the user's line, the module and the remedy.
 local tap = dofile("t/lib/tap.lua")
 
 local function printed(code, before)
@@ -31,7 +31,7 @@ for _, row in ipairs{
   {"function Net:forward(x) local y = self.nosuch(x) return y end net(x)", "Net has no field 'nosuch'; set self.nosuch in Net:init (in Outer.net)"},
   {"function Net:forward(x) return self.fc(x) end local n = Net() local y = n(rille.ones{3})", "found 3 (in Net.fc, in the forward at (command line):9)"},
   {"function Net:forward(x) return rille.linear_cross_entropy(x, x, 3) end local n = Net() local y = n(x)", "found 3 (in Net, in the forward at (command line):9)"},
-  {"rille.trace(3)", "rille.trace is a table, not a function: write step:trace(path), where step = rille.graph(fn)"},
+  {"rille.trace(3)", "rille has no 'trace': write step:trace(path), where step = rille.graph(fn)"},
   {"fc.bias = 3 fc(x)", "nn.Linear: 'bias' must be a tensor, found 3"},
   {"fc.weight = x fc(x)", "nn.Linear: weight must have 2 dimensions, (output, input), found 1"},
   {"local w = x - x.grad * 0.1", "(field 'grad'); no gradient was computed: call loss:backward() first"},

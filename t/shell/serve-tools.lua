@@ -3,9 +3,9 @@
 local tap = dofile("t/lib/tap.lua")
 local json = require "rille.json"
 local new_server = require "rille.serve.server"
-local new_text = require "rille.models.text"
-local sampling = require "rille.models.sampling"
-local random = require "rille.random"
+local new_text = require "rille.models.generation.text"
+local sampling = require "rille.models.generation.sampling"
+local random = require "rille.base.random"
 
 local real = rille.tokenizer("t/golden/tokenizer.json")
 local MARK <const> = real.size -- id of the special token [TOOL_CALLS]

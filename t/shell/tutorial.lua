@@ -8,7 +8,7 @@ local function behind(text, line)
   return to and text:sub(to + 1):match("^(.-)\n\n?rille> ") or to and text:sub(to + 1)
 end
 
-local steps = require "rille.tutorial"
+local steps = require "rille.pages.tutorial"
 tap.group("steps", function()
   tap.is(#steps, 10, "there are ten steps")
   local typed = {}

@@ -6,7 +6,7 @@
  * within a queue is kept. The same seed and the same calls give the same deliveries, so a race is reproduced by its
  * seed. */
 #include "actors/act/bus/bus.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <stdlib.h>

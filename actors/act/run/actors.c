@@ -6,7 +6,7 @@
 #include "actors/plan/outline/comm_ranks.h"
 
 #include "runtime/device/device.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 

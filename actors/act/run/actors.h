@@ -3,7 +3,7 @@
 #define RILLE_ACT_ACTORS_H
 
 #include "actors/act/run/run.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 struct communicator;
 

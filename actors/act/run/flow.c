@@ -4,7 +4,7 @@
 #include "actors/act/run/actor.h"
 #include "actors/act/run/engine_inner.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

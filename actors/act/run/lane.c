@@ -3,7 +3,7 @@
 
 #include "actors/act/run/actor.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 
 #include <stdlib.h>

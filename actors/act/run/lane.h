@@ -7,7 +7,7 @@
 #define RILLE_ACT_LANE_H
 
 #include "actors/plan/sim/plan_sim.h"
-#include "runtime/base/heap.h"
+#include "runtime/data/heap.h"
 
 struct run;
 struct worker;

@@ -18,7 +18,7 @@
 #include "actors/act/run/address.h"
 #include "actors/act/run/engine_inner.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

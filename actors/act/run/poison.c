@@ -8,7 +8,7 @@
 #include "actors/act/run/actor.h"
 #include "actors/act/run/address.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <string.h>
 

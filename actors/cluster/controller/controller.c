@@ -13,7 +13,7 @@
 #include "actors/cluster/wire/machine.h"
 #include "actors/plan/model/plan.h"
 #include "kernels/exec/identity.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"

@@ -90,8 +90,8 @@ int cluster_position(const struct cluster *c, int kind, int device, const void *
  * host send messages: any thread, E_LOST. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
-/* Fetches the digests (runtime/file/source.h) of n blocks in another host's memory. place: for each block, a pair of
- * its position and its size in bytes. Any thread. E_LOST. */
+/* Fetches the digests (runtime/file/disk/source.h) of n blocks in another host's memory. place: for each block, a pair
+ * of its position and its size in bytes. Any thread. E_LOST. */
 int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
 
 struct cluster_worker {

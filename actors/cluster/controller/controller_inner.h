@@ -8,7 +8,7 @@
 #include "actors/cluster/controller/remote_access.h"
 #include "actors/cluster/memory/segment.h"
 #include "actors/plan/model/program.h"
-#include "runtime/file/root.h"
+#include "runtime/file/disk/root.h"
 #include "runtime/base/system.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/load_request.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <stdlib.h>

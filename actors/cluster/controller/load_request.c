@@ -1,7 +1,7 @@
 /* load_request.c - splits large copies, and packs small copies into requests of limited size. */
 #include "actors/cluster/controller/load_request.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdlib.h>
 

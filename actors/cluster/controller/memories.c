@@ -4,7 +4,7 @@
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/gpus.h"
 #include "actors/cluster/wire/position.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "kernels/exec/identity.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"

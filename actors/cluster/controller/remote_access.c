@@ -2,7 +2,7 @@
  * requests. */
 #include "actors/cluster/controller/remote_access.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 

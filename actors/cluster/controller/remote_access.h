@@ -39,7 +39,7 @@ void remote_access_forget(struct reach *r, int rank);
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
-/* Fetches the digests (runtime/file/source.h) of at most REMOTE_ACCESS_DIGESTS blocks with at most
+/* Fetches the digests (runtime/file/disk/source.h) of at most REMOTE_ACCESS_DIGESTS blocks with at most
  * REMOTE_ACCESS_DIGEST_BYTES in total. place: for each block, a pair of its position and its size in bytes. */
 enum { REMOTE_ACCESS_DIGESTS = 4096, REMOTE_ACCESS_DIGEST_BYTES = 4 << 20 };
 int remote_access_digests(struct reach *r, int memory, const uint64_t *place, int n, uint64_t *out);

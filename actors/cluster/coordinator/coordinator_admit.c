@@ -4,10 +4,10 @@
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/gpus.h"
 #include "kernels/exec/identity.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * the next epoch. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 

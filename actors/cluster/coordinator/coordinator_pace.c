@@ -7,7 +7,7 @@
  * worker that waits for a slow worker does not appear slow. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

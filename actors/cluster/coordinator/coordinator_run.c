@@ -2,7 +2,7 @@
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "actors/plan/outline/comm_ranks.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/base/error.h"
 

@@ -4,7 +4,7 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/window.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/base/error.h"
 

@@ -12,7 +12,7 @@
  * against the ring's length; indices in a message are checked where the plan is known. */
 #include "actors/cluster/memory/bus_host.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/waker.h"

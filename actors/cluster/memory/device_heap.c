@@ -1,7 +1,7 @@
 /* device_heap.c - a worker's allocations in device heaps, in a list sorted by position. */
 #include "actors/cluster/memory/device_heap.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <stdlib.h>

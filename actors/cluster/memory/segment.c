@@ -6,7 +6,7 @@
  * makes no allocation in a segment. */
 #include "actors/cluster/memory/segment.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/system.h"

@@ -13,7 +13,7 @@
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/curve.h"
 #include "actors/plan/model/plan.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 

@@ -3,7 +3,7 @@
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/plan/model/plan.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/waker.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/cluster/transport/mpi.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/device/plugin.h"

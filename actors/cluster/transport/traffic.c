@@ -12,7 +12,7 @@
  * twice the time that the last acknowledgement took, and doubles with each replacement. */
 #include "actors/cluster/transport/carrier_inner.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 
 #include <stdlib.h>

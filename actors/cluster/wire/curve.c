@@ -2,7 +2,7 @@
  * thread. */
 #include "actors/cluster/wire/curve.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <zmq.h>

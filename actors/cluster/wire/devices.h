@@ -5,7 +5,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/device_cuda.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 struct device_counts {
     int32_t n[NDEVICE_KIND];

@@ -1,7 +1,7 @@
 /* gpus.c - prints and parses descriptions of GPUs, which are entries that end with a bar, "|". */
 #include "actors/cluster/wire/gpus.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <stdlib.h>

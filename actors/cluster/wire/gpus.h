@@ -7,7 +7,7 @@
 #define RILLE_CLUSTER_GPUS_H
 
 #include "runtime/device/device_cuda.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 /* Appends the description of n cuda devices that this process has selected; nothing if n is 0. first: number of the
  * first described device in this process. */

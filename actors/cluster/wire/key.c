@@ -1,7 +1,7 @@
 /* key.c - generates, reads and checks key files. */
 #include "actors/cluster/wire/key.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/system.h"
 

@@ -12,7 +12,7 @@
 #ifndef RILLE_CLUSTER_KEY_H
 #define RILLE_CLUSTER_KEY_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 enum {
     KEY_TEXT = 41, /* size of a key as text: 40 characters of Z85, and NUL */

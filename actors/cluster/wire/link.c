@@ -15,7 +15,7 @@
 #include "actors/cluster/wire/curve.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/wire.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 
 #include <zmq.h>

@@ -2,7 +2,7 @@
 #ifndef RILLE_CLUSTER_MACHINE_H
 #define RILLE_CLUSTER_MACHINE_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #include <sys/socket.h>
 

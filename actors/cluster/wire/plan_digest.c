@@ -1,7 +1,7 @@
 /* plan_digest.c - computes digests of plans field by field, because the padding of structs is undefined. */
 #include "actors/cluster/wire/plan_digest.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <string.h>
 

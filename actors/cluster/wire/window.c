@@ -1,7 +1,7 @@
 /* window.c - a FIFO of encoded packets in one buffer. */
 #include "actors/cluster/wire/window.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #define RILLE_CLUSTER_WIRE_H
 
 #include "runtime/base/base.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */

@@ -33,7 +33,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
-#include "runtime/file/source.h"
+#include "runtime/file/disk/source.h"
 #include "runtime/base/thread.h"
 
 #include <errno.h>

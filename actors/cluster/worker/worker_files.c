@@ -2,15 +2,15 @@
  *
  * A separate thread handles files in order, while runs and heartbeats continue. Bytes are copied through a private
  * block, and the lock is held only while bytes are copied between block and memory. The folders in which files may
- * be were given when the process started (runtime/file/root.h). Copying stops when the epoch ends or the request is
- * cancelled. */
+ * be were given when the process started (runtime/file/disk/root.h). Copying stops when the epoch ends or the request
+ * is cancelled. */
 #include "actors/cluster/worker/worker_files.h"
 
 #include "runtime/base/error.h"
-#include "runtime/file/root.h"
-#include "runtime/file/save.h"
+#include "runtime/file/disk/root.h"
+#include "runtime/file/disk/save.h"
 #include "runtime/file/shards.h"
-#include "runtime/file/store.h"
+#include "runtime/file/disk/store.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/thread.h"
 

@@ -12,7 +12,7 @@
 #include "actors/cluster/worker/worker.h"
 #include "actors/plan/model/program.h"
 #include "runtime/device/communicator.h"
-#include "runtime/file/root.h"
+#include "runtime/file/disk/root.h"
 #include "runtime/base/system.h"
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
 
 #include "actors/act/bus/message.h"
 #include "actors/plan/model/plan.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 
 /* Returns the task of a thread's k-th last act in the current run (0: the last). NULL: there is none. Sets *over to

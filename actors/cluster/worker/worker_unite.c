@@ -10,7 +10,7 @@
 #include "actors/plan/model/local_set.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* assigned.c - functions on the results of a planner: computes the regret of the alternatives, and frees the
  * results. */
 #include "actors/plan/assign/assign.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "sbp/solve/solve.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "actors/plan/assign/candidate.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "sbp/sig.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #define RILLE_PLAN_CANDIDATE_H
 
 #include "actors/plan/assign/assign.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 struct candidate_list {
     int32_t n, nlayout;

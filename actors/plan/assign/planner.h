@@ -9,7 +9,7 @@
 #include "actors/plan/assign/move_table.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "actors/plan/outline/stage.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 /* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands
  * of node i are converted; running(): the time at which the node runs. */

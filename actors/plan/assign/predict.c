@@ -5,7 +5,7 @@
 #include "actors/plan/sim/pipeline.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <math.h>
 #include <string.h>

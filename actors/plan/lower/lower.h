@@ -9,7 +9,7 @@
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/model/plan.h"
 #include "actors/plan/outline/shared_update.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 enum { NOBODY = -1, SEVERAL = -2 };
 

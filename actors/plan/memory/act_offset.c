@@ -16,7 +16,7 @@
 
 #include "actors/plan/memory/act_offset_place.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #define RILLE_PLAN_ACT_OFFSET_PLACE_H
 
 #include "actors/plan/model/plan.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 enum {
     /* an arena is good enough if it exceeds the lower bound by at most 1/ACT_OFFSETS_GOOD of the bound */

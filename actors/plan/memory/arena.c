@@ -23,7 +23,7 @@
 #include "actors/plan/memory/stage_slot.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 #include <string.h>

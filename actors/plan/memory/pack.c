@@ -11,7 +11,7 @@
  * With more than NPLACED items, the largest are placed and the small rest is swept above them. (Greedy by size:
  * Pisarchyk & Lee 2020; bins by size: Masmano et al. 2004.) */
 #include "actors/plan/memory/pack.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "actors/plan/memory/peak.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #include <stdlib.h>
 

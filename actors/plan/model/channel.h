@@ -21,7 +21,7 @@
 #ifndef RILLE_PLAN_CHANNEL_H
 #define RILLE_PLAN_CHANNEL_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "runtime/tensor/view.h"
 
 struct plan;

@@ -5,7 +5,7 @@
 #ifndef RILLE_PLAN_CONTRACT_H
 #define RILLE_PLAN_CONTRACT_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 static inline void
 contract_put(struct str *s, uint64_t v)

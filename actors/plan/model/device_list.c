@@ -1,7 +1,7 @@
 /* device_list.c - lists the devices of a program's placements; reads each placement once. */
 #include "actors/plan/model/device_list.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdlib.h>
 

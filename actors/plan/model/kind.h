@@ -6,7 +6,7 @@
 #define RILLE_PLAN_KIND_H
 
 #include "runtime/graph/op.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "runtime/tensor/type.h"
 #include "runtime/tensor/view.h"
 

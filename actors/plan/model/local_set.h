@@ -7,7 +7,7 @@
 #define RILLE_PLAN_LOCAL_SET_H
 
 #include "actors/plan/model/program.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 /* The local positions of a placement, in ascending order. */
 struct local_positions {

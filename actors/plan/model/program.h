@@ -10,7 +10,7 @@
 #define RILLE_PLAN_PROGRAM_H
 
 #include "boxing/path.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/graph/graph.h"
 
 enum ref_kind { REF_NONE, REF_NODE, REF_LEAF, REF_NUMBER };

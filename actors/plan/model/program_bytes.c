@@ -6,8 +6,8 @@
  * has exactly one encoding: a program that was read must give the same bytes when it is written again. */
 #include "actors/plan/model/program.h"
 
-#include "kernels/op/lib/body.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/body.h"
+#include "kernels/op/base/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 

@@ -12,7 +12,7 @@
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "actors/plan/outline/outline.h"
 
 #include "actors/plan/model/device_list.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #include <stdlib.h>
 #include <string.h>

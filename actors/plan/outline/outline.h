@@ -11,8 +11,8 @@
 #define RILLE_PLAN_OUTLINE_H
 
 #include "actors/plan/outline/stage.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/str.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/str.h"
 
 /* Result of fusion.c: groups of nodes. One task computes a group. A group is either a chain of element-wise
  * nodes, computed in a single pass, or a set of updates or casts of variables, computed one after the other. */

@@ -8,7 +8,7 @@
 
 #include "actors/plan/rewrite/rewrite.h"
 #include "actors/plan/outline/stage.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 

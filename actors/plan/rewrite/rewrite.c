@@ -1,7 +1,7 @@
 /* rewrite.c - inserts and removes moves and nodes, and finds values that may be overwritten in place. */
 #include "actors/plan/rewrite/rewrite.h"
 
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * tail, and preempts acts with shorter tails. */
 #include "actors/plan/sim/lower_bound.h"
 
-#include "runtime/base/heap.h"
+#include "runtime/data/heap.h"
 
 #include <stdlib.h>
 

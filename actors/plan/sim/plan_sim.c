@@ -9,8 +9,8 @@
 #include "actors/plan/model/sync.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/heap.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/heap.h"
 #include "runtime/device/stream.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #define RILLE_PLAN_PLAN_SIM_H
 
 #include "actors/plan/model/plan.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 /* One act, simulated or measured: act number `piece` (from 0) of its task. begin, end: times in ns, on one clock
  * for all acts. */

@@ -13,8 +13,8 @@
 #include "actors/plan/sim/pipeline.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/str.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/str.h"
 
 #include <stdlib.h>
 #include <string.h>

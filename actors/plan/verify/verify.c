@@ -11,7 +11,7 @@
 #include "runtime/device/device.h"
 #include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 

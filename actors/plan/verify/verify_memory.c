@@ -18,7 +18,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/sorted.h"
+#include "runtime/data/sorted.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "actors/session/core/tracer.h"
 
 #include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "sbp/sig.h"
 
 #include <stdio.h>

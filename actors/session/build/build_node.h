@@ -6,7 +6,7 @@
 #define RILLE_SESSION_BUILD_NODE_H
 
 #include "actors/session/core/call_context.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "sbp/sig.h"
 
 enum { BUILD_OPERANDS = 256 };

@@ -8,7 +8,7 @@
 
 #include "kernels/exec/kernel.h"
 #include "kernels/exec/loaded.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "sbp/strategy.h"
 
 #include <math.h>

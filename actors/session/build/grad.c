@@ -14,7 +14,7 @@
 
 #include "actors/plan/rewrite/recompute.h"
 #include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

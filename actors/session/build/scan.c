@@ -5,7 +5,7 @@
 #include "actors/session/build/scan_body.h"
 #include "actors/session/core/face.h"
 
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 

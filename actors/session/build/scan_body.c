@@ -3,8 +3,8 @@
 #include "actors/session/build/build.h"
 #include "actors/session/core/session.h"
 
-#include "kernels/op/lib/build.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/build.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

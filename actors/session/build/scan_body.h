@@ -7,7 +7,7 @@
 #define RILLE_SESSION_SCAN_BODY_H
 
 #include "actors/session/core/call_context.h"
-#include "kernels/op/lib/body.h"
+#include "kernels/op/base/body.h"
 
 enum { SCAN_INPUTS = RULE_OPERAND };
 

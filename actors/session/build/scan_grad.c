@@ -15,8 +15,8 @@
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
 
-#include "kernels/op/lib/build.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/build.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* split_propagation.c - propagates splits from operands to results, by the letters of each operator's rule. */
 #include "actors/session/build/split_propagation.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/divisor.h"
 #include "sbp/rule.h"

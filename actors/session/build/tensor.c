@@ -10,8 +10,8 @@
 #include "actors/session/run/store.h"
 
 #include "boxing/box.h"
-#include "kernels/op/lib/build.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/build.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

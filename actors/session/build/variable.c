@@ -8,7 +8,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/run.h"
 
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

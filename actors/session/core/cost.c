@@ -8,7 +8,7 @@
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 
-#include "runtime/file/file.h"
+#include "runtime/file/disk/file.h"
 
 #include <ctype.h>
 #include <errno.h>

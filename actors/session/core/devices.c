@@ -5,7 +5,7 @@
 
 #include "actors/cluster/controller/controller.h"
 #include "runtime/device/device_cuda.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "actors/session/core/placing.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 #include <stdlib.h>
 

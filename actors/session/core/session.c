@@ -5,10 +5,10 @@
 #include "actors/session/core/face.h"
 
 #include "kernels/exec/kernel.h"
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/stop.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -13,11 +13,11 @@
 #include "actors/session/core/placing.h"
 #include "actors/session/core/tracer.h"
 #include "rille.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/str.h"
-#include "runtime/file/claim.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/str.h"
+#include "runtime/file/disk/claim.h"
 
 #include <pthread.h>
 

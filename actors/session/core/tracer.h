@@ -57,10 +57,10 @@ struct session_trace {
     struct trace *now; /* trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
     int32_t pieces;                /* number of micro-batches of the step */
-    int32_t segments;              /* number of segments of the arguments' rows (step/segments.h); 0: lengths differ */
+    int32_t segments;              /* number of segments of the arguments' rows (batch/segments.h); 0: lengths differ */
     int64_t rows;                  /* rows of the arguments in one micro-batch; 0: without arguments */
     int64_t nrandom;               /* number of random calls in the trace so far */
-    struct batch_numbers *numbers; /* numbers of the whole batch (step/batch_numbers.h); NULL: none */
+    struct batch_numbers *numbers; /* numbers of the whole batch (batch/batch_numbers.h); NULL: none */
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
     bool whole;   /* the trace only serves to compute the numbers of the whole batch */

@@ -1,11 +1,11 @@
-/* digests.c - computes digests of buffers in blocks of 1 MiB, as in checkpoint files (runtime/file/source.h).
+/* digests.c - computes digests of buffers in blocks of 1 MiB, as in checkpoint files (runtime/file/disk/source.h).
  *
  * Each host computes the digests of its own buffers. One request covers blocks of many buffers. */
 #include "actors/session/durable/digests.h"
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"
-#include "runtime/file/source.h"
+#include "runtime/file/disk/source.h"
 
 #include <stdlib.h>
 #include <string.h>

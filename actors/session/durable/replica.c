@@ -16,7 +16,7 @@
 #include "actors/session/durable/digests.h"
 
 #include "actors/cluster/controller/controller.h"
-#include "runtime/file/source.h"
+#include "runtime/file/disk/source.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #ifndef RILLE_SESSION_REPLICA_H
 #define RILLE_SESSION_REPLICA_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "runtime/graph/graph.h"
 
 struct rille_session;

@@ -4,9 +4,9 @@
 #include "actors/session/run/store.h"
 
 #include "actors/cluster/controller/controller.h"
-#include "runtime/file/save.h"
+#include "runtime/file/disk/save.h"
 #include "runtime/file/shards.h"
-#include "runtime/file/store.h"
+#include "runtime/file/disk/store.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "kernels/op/lib/table.h"
+#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 

@@ -15,13 +15,13 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/open_run.h"
 #include "actors/session/run/run.h"
-#include "actors/session/step/batch_numbers.h"
+#include "actors/session/batch/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
 #include "kernels/exec/kernel.h"
 #include "kernels/exec/loaded.h"
 #include "runtime/base/limits.h"
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 #include "runtime/device/device_cuda.h"
 
 #include <limits.h>

@@ -5,7 +5,7 @@
  * thread. While that thread rests, the session owns all state. */
 #include "actors/session/io/read_ahead.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/thread.h"

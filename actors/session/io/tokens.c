@@ -8,8 +8,8 @@
 #include "actors/session/io/file.h"
 #include "actors/session/io/read_ahead.h"
 #include "runtime/file/llmc.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/rng.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/rng.h"
 
 #include <stdlib.h>
 #include <string.h>

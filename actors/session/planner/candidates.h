@@ -7,7 +7,7 @@
 
 #include "actors/session/planner/planned.h"
 #include "actors/session/core/session.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 
 struct explain_candidates {
     struct rille_session *s;

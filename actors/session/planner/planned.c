@@ -10,7 +10,7 @@
 #include "actors/plan/rewrite/zero.h"
 #include "actors/session/core/face.h"
 #include "runtime/base/clock.h"
-#include "runtime/file/file.h"
+#include "runtime/file/disk/file.h"
 #include "sbp/proof/proof.h"
 #include "sbp/net/work.h"
 

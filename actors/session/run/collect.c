@@ -7,7 +7,7 @@
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/strategy.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "actors/act/run/actors.h"
 #include "actors/act/run/engine.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 struct moved_bytes;
 struct plan;

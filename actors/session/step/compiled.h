@@ -10,7 +10,7 @@
 #include "actors/plan/sim/schedule_search.h"
 #include "actors/session/run/runner.h"
 #include "actors/session/step/measure.h"
-#include "actors/session/step/segments.h"
+#include "actors/session/batch/segments.h"
 #include "actors/session/core/session.h"
 
 /* Source of the bytes of leaf i of the program at a call. */

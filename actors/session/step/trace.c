@@ -15,15 +15,15 @@
 #include "actors/session/core/tracer.h"
 #include "actors/session/run/collect.h"
 #include "actors/session/run/run.h"
-#include "actors/session/step/batch_numbers.h"
-#include "actors/session/step/batch_result.h"
-#include "actors/session/step/batch_share.h"
+#include "actors/session/batch/batch_numbers.h"
+#include "actors/session/batch/batch_result.h"
+#include "actors/session/batch/batch_share.h"
 #include "actors/session/step/compiled.h"
-#include "actors/session/step/draws.h"
-#include "actors/session/step/microbatch.h"
+#include "actors/session/batch/draws.h"
+#include "actors/session/batch/microbatch.h"
 #include "actors/session/step/schedules.h"
-#include "actors/session/step/segments.h"
-#include "kernels/op/lib/table.h"
+#include "actors/session/batch/segments.h"
+#include "kernels/op/base/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

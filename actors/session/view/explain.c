@@ -17,7 +17,7 @@
 #include "actors/session/view/explain_op.h"
 
 #include "boxing/path.h"
-#include "runtime/base/hash.h"
+#include "runtime/data/hash.h"
 #include "sbp/sig.h"
 
 #include <stdio.h>

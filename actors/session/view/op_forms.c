@@ -10,7 +10,7 @@
 #include "actors/session/core/session.h"
 
 #include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef RILLE_SESSION_OP_FORMS_H
 #define RILLE_SESSION_OP_FORMS_H
 
-#include "runtime/base/str.h"
+#include "runtime/data/str.h"
 
 struct op;
 struct rille_session;

@@ -6,9 +6,9 @@
 #include "actors/session/core/session.h"
 #include "actors/session/view/op_forms.h"
 
-#include "kernels/op/lib/build.h"
+#include "kernels/op/base/build.h"
 #include "kernels/exec/sample.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
 

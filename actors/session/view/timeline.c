@@ -8,7 +8,7 @@
 #include "actors/session/step/compiled.h"
 
 #include "runtime/device/device.h"
-#include "runtime/file/file.h"
+#include "runtime/file/disk/file.h"
 #include "runtime/device/stream.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/limits.h"
 
 #include <stdio.h>

@@ -25,7 +25,7 @@
 #include "kernels/cpu/base/vmath.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"

@@ -5,7 +5,7 @@
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "kernels/cpu/base/transpose.h"
 
 #include <stdlib.h>

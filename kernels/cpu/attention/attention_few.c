@@ -20,7 +20,7 @@
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/vmath_f64.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 

@@ -5,7 +5,7 @@
 #include "kernels/cpu/base/transpose16.h"
 #include "runtime/base/stop.h"
 #include "runtime/base/signals.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 

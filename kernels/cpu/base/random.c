@@ -1,5 +1,5 @@
 /* random.c - computes Philox4x32-10 for many counters at once, and converts its words to random values
- * (runtime/base/rng.h).
+ * (runtime/data/rng.h).
  *
  * Philox computes whole blocks of four values (two of f64), so the workspace starts at the first element of a block.
  * The words are written to the workspace and converted to values in place. The caller reads the requested values

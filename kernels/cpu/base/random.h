@@ -1,4 +1,4 @@
-/* random.h - computes the random values of runtime/base/rng.h for consecutive positions, vectorised.
+/* random.h - computes the random values of runtime/data/rng.h for consecutive positions, vectorised.
  *
  * The values are bit-identical to those of rng.h, except that normal values may differ in the last place if libm's
  * logarithm or cosine is not correctly rounded. Any thread: calls keep no state, and the caller owns all memory. */

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>

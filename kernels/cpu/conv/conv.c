@@ -18,7 +18,7 @@
 #include "kernels/cpu/base/dnnl.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 

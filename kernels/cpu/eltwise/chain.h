@@ -25,7 +25,7 @@
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/eltwise/tile.h"
 #include "kernels/cpu/base/fuse.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
 

@@ -8,7 +8,7 @@
 #define RILLE_KERNELS_CPU_ELTWISE_H
 
 #include "kernels/cpu/base/fuse.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 
 struct elt;
 /* Makes the program in arena a. Copies the calls and the views; the data of views may be NULL. All outputs must

@@ -14,7 +14,7 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/gemm/gemm.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"

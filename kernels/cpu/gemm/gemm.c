@@ -17,7 +17,7 @@
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 

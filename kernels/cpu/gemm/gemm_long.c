@@ -6,7 +6,7 @@
 #include "kernels/cpu/rows/fold.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/stop.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef RILLE_KERNELS_OP_ARG_H
 #define RILLE_KERNELS_OP_ARG_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 int arg_rule(const struct call *c, struct str *rule);
 int arg_infer(const struct call *c, int64_t *size);

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/base/nonfinite.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Attributes: ATTENTION_SOFTMAX_ATTRS of attention_softmax; ATTENTION_ATTRS of attention and its gradient. */
 #define ATTENTION_SOFTMAX_ATTRS                                                                                        \

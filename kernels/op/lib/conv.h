@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/nonfinite.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Attributes of conv2d and its gradients, in the order of their records. Only the gradients have CONV_SIZE. */
 enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SIZE };

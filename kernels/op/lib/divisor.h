@@ -2,7 +2,7 @@
 #ifndef RILLE_KERNELS_OP_DIVISOR_H
 #define RILLE_KERNELS_OP_DIVISOR_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum division { DIVIDE_QUOTIENT, DIVIDE_REMAINDER };
 

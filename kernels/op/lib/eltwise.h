@@ -10,7 +10,7 @@
 #ifndef RILLE_KERNELS_OP_ELTWISE_H
 #define RILLE_KERNELS_OP_ELTWISE_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 #include <math.h>
 

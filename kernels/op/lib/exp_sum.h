@@ -6,7 +6,7 @@
 #ifndef RILLE_KERNELS_OP_EXP_SUM_H
 #define RILLE_KERNELS_OP_EXP_SUM_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 int exp_sum_rule(const struct call *c, struct str *rule);
 int exp_sum_infer(const struct call *c); /* fails with E_SHAPE if x and m differ in the number of dimensions */

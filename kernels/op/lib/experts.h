@@ -3,7 +3,7 @@
 #define RILLE_KERNELS_OP_EXPERTS_H
 
 #include "kernels/cpu/gemm/experts.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Returns the text of operand x in the SBP rule. */
 static inline const char *

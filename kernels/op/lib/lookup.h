@@ -7,7 +7,7 @@
 #ifndef RILLE_KERNELS_OP_LOOKUP_H
 #define RILLE_KERNELS_OP_LOOKUP_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Texts of the SBP rule of a read: the entries of x along an axis at positions ids. Example: x "aVc", ids "pq",
  * result "apqc". */

@@ -6,7 +6,7 @@
 #define RILLE_KERNELS_OP_NORM_H
 
 #include "kernels/cpu/rows/norm.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Indices of norm_grad's attributes. */
 enum { NORM_DIMS, NORM_EPS, NORM_CENTER };

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cpu/base/team.h"
-#include "runtime/base/arena.h"
+#include "runtime/data/arena.h"
 #include "runtime/base/stop.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define RILLE_KERNELS_OP_POOL_H
 
 #include "kernels/cpu/conv/pool.h"
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Attributes of all pooling operators, in the order of their records. DILATION belongs to max_pool2d and COUNT_PAD
  * to avg_pool2d; the flag ATTR_HIDDEN hides the attribute from the other operator. */

@@ -5,7 +5,7 @@
 #ifndef RILLE_KERNELS_OP_TRIANGLE_H
 #define RILLE_KERNELS_OP_TRIANGLE_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 enum { TRIANGLE_DIAGONAL }; /* index of the attribute diagonal */
 

@@ -5,7 +5,7 @@
 #ifndef RILLE_KERNELS_OP_UPDATE_H
 #define RILLE_KERNELS_OP_UPDATE_H
 
-#include "kernels/op/lib/op_impl.h"
+#include "kernels/op/base/op_impl.h"
 
 /* Fails with E_SHAPE if the operand `scale` is present and has dimensions. */
 int update_check_scale(const struct call *c, int scale);

@@ -1,7 +1,7 @@
 /* arity.c - makes the module's functions reject surplus arguments.
  *
  * Two tables list the maximum numbers of arguments: one for the module's C functions, one for the methods of
- * Rille's objects. lua/check.lua makes functions written in Lua reject surplus arguments. */
+ * Rille's objects. lua/base/check.lua makes functions written in Lua reject surplus arguments. */
 #include "shell/bind/base/shell.h"
 
 struct arity {

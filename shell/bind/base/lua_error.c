@@ -27,7 +27,8 @@ push_module(lua_State *L, int32_t number)
 {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     int top = lua_gettop(L);
-    bool known = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TFUNCTION;
+    bool known =
+        lua_getfield(L, -1, "rille.nn.base.module") == LUA_TTABLE && lua_getfield(L, -1, "__all") == LUA_TFUNCTION;
     if (known) lua_call(L, 0, 1);
     if (known) lua_pushnil(L);
     while (known && lua_next(L, top + 2)) {
@@ -62,13 +63,13 @@ find_inside(lua_State *L, lua_Debug *ar, bool own, struct line *line)
 }
 
 /* Replaces the module at the top of the stack by the module's path in the model that holds it, "Net.blocks.3.fc1";
- * if no model holds the module, by a value that is no string. Called only for error messages (lua/nn/module.lua
+ * if no model holds the module, by a value that is no string. Called only for error messages (lua/nn/base/module.lua
  * finds the path). */
 static void
 push_module_path(lua_State *L)
 {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    bool loaded = lua_getfield(L, -1, "rille.nn.module") == LUA_TTABLE;
+    bool loaded = lua_getfield(L, -1, "rille.nn.base.module") == LUA_TTABLE;
     lua_remove(L, -2);
     if (loaded) {
         lua_getfield(L, -1, "__path");
@@ -111,7 +112,7 @@ push_with_failed_module(lua_State *L, const char *text)
 }
 
 /* Appends to the error text at the top of the stack the path of the nn module whose method is running, " (in
- * Net.fc)" (where() of lua/check.lua). If no model holds the module, appends the class `inside`; if `inside` is
+ * Net.fc)" (where() of lua/base/check.lua). If no model holds the module, appends the class `inside`; if `inside` is
  * "", appends nothing. */
 static void
 append_module(lua_State *L, const char *inside)
@@ -122,7 +123,7 @@ append_module(lua_State *L, const char *inside)
     if (running || !lua_checkstack(L, 8)) return;
     running = true;
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    bool found = lua_getfield(L, -1, "rille.check") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
+    bool found = lua_getfield(L, -1, "rille.base.check") == LUA_TTABLE && lua_getfield(L, -1, "where") == LUA_TFUNCTION;
     lua_pushinteger(L, 1); /* stack level 1, because level 0 is where() itself */
     const char *where = found && lua_pcall(L, 1, 1, 0) == LUA_OK ? lua_tostring(L, -1) : "";
     if (where && where[0])

@@ -352,7 +352,7 @@ enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's 
 /* Called before a trace. Warns if an argument whose sizes change has often caused new traces. The arguments are at
  * indices 2 to last. */
 void conditions_sizes(lua_State *L, int last);
-void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/trace.lua */
+void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/step/trace.lua */
 /* Begins a list of the conditions that the trace of this call depends on. pattern: stack index of the call's
  * pattern. */
 void conditions_begin(lua_State *L, int pattern);

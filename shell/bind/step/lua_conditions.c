@@ -2,15 +2,15 @@
  * have not changed.
  *
  * A place is where a value was read: a field of a table, an upvalue and the like. A trace has a list of places with
- * their values (lua/trace.lua). For k = 1, 4, ... up to list.n, list[k] is the object that contains the value (the
+ * their values (lua/step/trace.lua). For k = 1, 4, ... up to list.n, list[k] is the object that contains the value (the
  * holder), list[k + 1] the key in it, and list[k + 2] the value. Each call of the step compares the list in C, and
- * calls lua/trace.lua only for values that differ. lua/trace.lua also makes the lists. */
+ * calls lua/step/trace.lua only for values that differ. lua/step/trace.lua also makes the lists. */
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
 
 /* Registry keys. being_made: the list of the trace in progress. hooks: the functions {begin =, enter =, done =,
- * ...} of lua/trace.lua. */
+ * ...} of lua/step/trace.lua. */
 static const char being_made, hooks;
 /* Keys and values that stand for something else.
  *   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
@@ -24,7 +24,7 @@ push_hook(lua_State *L, const char *name)
     lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
     if (lua_isnil(L, -1)) {
         lua_getglobal(L, "require");
-        lua_pushliteral(L, "rille.trace");
+        lua_pushliteral(L, "rille.step.trace");
         lua_call(L, 1, 0);
         lua_pop(L, 1);
         lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks);
@@ -33,7 +33,7 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* Calls begin(fn, args, traces, near) of lua/trace.lua, and stores the list that it returns; nil: none. The value
+/* Calls begin(fn, args, traces, near) of lua/step/trace.lua, and stores the list that it returns; nil: none. The value
  * at the top of the stack is popped and passed as near: the list of a trace that does not fit only because numbers
  * changed, or nil. */
 static void
@@ -81,7 +81,7 @@ conditions_none(lua_State *L)
     lua_setiuservalue(L, 1, GRAPH_CONDITIONS);
 }
 
-/* Calls a function of lua/trace.lua with the list of the trace in progress, if there is one, and two more
+/* Calls a function of lua/step/trace.lua with the list of the trace in progress, if there is one, and two more
  * arguments. Returns Lua's status code. */
 static int
 tell_list(lua_State *L, const char *name, bool flag, int nresult)
@@ -298,7 +298,7 @@ find_changed(lua_State *L, lua_Integer from)
     return same ? 0 : k - 3;
 }
 
-/* Asks lua/trace.lua whether the present value of place k equals the recorded value. */
+/* Asks lua/step/trace.lua whether the present value of place k equals the recorded value. */
 static bool
 is_equal(lua_State *L, lua_Integer k)
 {
@@ -321,7 +321,7 @@ conditions_hold(lua_State *L)
     return !k;
 }
 
-/* ---- for lua/trace.lua ---- */
+/* ---- for lua/step/trace.lua ---- */
 
 /* rille._conditions(): returns the list of the trace in progress, or nil. rille._conditions{begin =, ...}: sets the
  * functions that this file calls. */

@@ -11,7 +11,7 @@ enum { MAX_TENSORS = 64, MAX_TRACES = 64 };
  *   1                     the function
  *   2                     a list with {args =, results =, conditions =} for each trace
  *   3 (GRAPH_CONDITIONS)  the last trace's conditions
- *   4 (GRAPH_BUCKETS)     the option buckets as lua/buckets.lua reads it, or nil */
+ *   4 (GRAPH_BUCKETS)     the option buckets as lua/step/buckets.lua reads it, or nil */
 enum { GRAPH_BUCKETS = 4 };
 struct graph {
     struct rille_graph_options options;

@@ -44,7 +44,7 @@ has_table(lua_State *L, int first, int last)
 /* ---- finding a trace ---- */
 
 /* A call in progress. Stack indices: the arguments are at 2 to `args`. If some arguments are tables with tensors
- * (lua/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at `pattern`. in: all tensors,
+ * (lua/step/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at `pattern`. in: all tensors,
  * in the order of their indices. nresult: number of the function's results if they include tables with tensors,
  * else -1. */
 struct step_call {
@@ -131,7 +131,7 @@ forget_trace(lua_State *L, struct graph *g)
     lua_pop(L, 2);
 }
 
-/* Calls a function of lua/nested.lua with the list of traces and the n values at the top of the stack. Returns
+/* Calls a function of lua/step/nested.lua with the list of traces and the n values at the top of the stack. Returns
  * Lua's status code. */
 static int
 call_nested(lua_State *L, const char *name, int n, int nresult)

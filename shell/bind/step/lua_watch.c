@@ -1,10 +1,11 @@
 /* lua_watch.c - finds uses of live numbers that Lua permits but a trace cannot record.
  *
- * lua/trace.lua traces a function with live numbers in place of numbers. Operators record a live number, and most other
- * uses are errors. But Lua calls no metamethod when it compares a live number with a number for equality, or uses it as
- * the key of a table. So a hook runs before each instruction. lua/bytecode.lua lists, by line, the registers that such
- * instructions read. If one of them holds a live number, the number cannot stay live. A register may still hold the
- * number of an earlier instruction of the function; then the step is traced again, which is slower but right. */
+ * lua/step/trace.lua traces a function with live numbers in place of numbers. Operators record a live number, and most
+ * other uses are errors. But Lua calls no metamethod when it compares a live number with a number for equality, or uses
+ * it as the key of a table. So a hook runs before each instruction. lua/step/bytecode.lua lists, by line, the registers
+ * that such instructions read. If one of them holds a live number, the number cannot stay live. A register may still
+ * hold the number of an earlier instruction of the function; then the step is traced again, which is slower but right.
+ */
 #include "shell/bind/base/shell.h"
 
 static const char tests_key; /* registry key of {function -> {line -> registers, one a byte}} */

@@ -1,4 +1,4 @@
-/* lua_gradient.c - gradient functions and hooks in Lua (lua/func.lua, lua/hooks.lua).
+/* lua_gradient.c - gradient functions and hooks in Lua (lua/func.lua, lua/base/hooks.lua).
  *
  * The core calls back in the middle of a backward pass, and cannot handle Lua errors. So the functions run in protected
  * calls; an error is stored (live_fail), the pass fails, and the caller of backward raises the error. */

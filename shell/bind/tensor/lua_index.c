@@ -1,5 +1,5 @@
 /* lua_index.c - reads and assigns parts of a tensor: x[i], x[{i, {a, b}, {}}], assignment to them, pairs(x), split and
- * chunk. lua/index.lua does the rest: masks, index tensors, lists, "...", new axes, and negative steps.
+ * chunk. lua/base/index.lua does the rest: masks, index tensors, lists, "...", new axes, and negative steps.
  *
  * A read consists of slices, and a squeeze for each position, so reads are differentiable and independent of the
  * layout. No operator writes into part of a tensor. An assignment computes the whole new value, where(inside, v
@@ -145,9 +145,9 @@ squeeze_top(lua_State *L, int axis)
     apply_top(L, "squeeze", 1, &attr);
 }
 
-/* ---- keys that lua/index.lua reads ---- */
+/* ---- keys that lua/base/index.lua reads ---- */
 
-/* Returns true if entry k of the key at i needs lua/index.lua: a range with a negative step, a list of positions,
+/* Returns true if entry k of the key at i needs lua/base/index.lua: a range with a negative step, a list of positions,
  * a tensor or a text. */
 static bool
 is_rich_entry(lua_State *L, int i, int k)
@@ -164,7 +164,7 @@ is_rich_entry(lua_State *L, int i, int k)
     return rich;
 }
 
-/* If the key (argument 2) needs lua/index.lua, calls the function `name` of that file with all arguments and
+/* If the key (argument 2) needs lua/base/index.lua, calls the function `name` of that file with all arguments and
  * returns true. */
 static bool
 index_by_module(lua_State *L, const char *name, int nresult)
@@ -173,7 +173,7 @@ index_by_module(lua_State *L, const char *name, int nresult)
     for (int k = 1; !rich && lua_istable(L, 2) && k <= (int)lua_rawlen(L, 2); k++) rich = is_rich_entry(L, 2, k);
     if (!rich) return false;
     int n = lua_gettop(L);
-    look_push(L, "rille.index", name);
+    look_push(L, "rille.base.index", name);
     lua_insert(L, 1);
     lua_call(L, n, nresult);
     return true;
@@ -391,7 +391,7 @@ index_assign(lua_State *L)
 {
     struct rille_tensor *x = check_variable(L);
     lua_settop(L, 4);
-    look_push(L, "rille.index", "assign");
+    look_push(L, "rille.base.index", "assign");
     lua_insert(L, 1);
     return assign_recorded(L, 4, x, tensor_test(L, 4));
 }
@@ -563,7 +563,7 @@ index_open(lua_State *L)
         lua_pushvalue(L, to);
         luaL_setfuncs(L, functions, 0);
         for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
-            look_push(L, "rille.index", methods[k]);
+            look_push(L, "rille.base.index", methods[k]);
             lua_setfield(L, -2, methods[k]);
         }
         lua_pop(L, 1);

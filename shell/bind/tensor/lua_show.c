@@ -188,7 +188,7 @@ void
 show_open(lua_State *L)
 {
     static const char *const looks[][2] = {
-        {"stats", "rille.look"}, {"hist", "rille.look"}, {"register_hook", "rille.hooks"}};
+        {"stats", "rille.base.look"}, {"hist", "rille.base.look"}, {"register_hook", "rille.base.hooks"}};
     for (size_t k = 0; k < sizeof looks / sizeof *looks; k++) {
         look_push(L, looks[k][1], looks[k][0]);
         lua_setfield(L, -2, looks[k][0]);

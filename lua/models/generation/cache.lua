@@ -1,0 +1,109 @@
+-- cache.lua - key/value cache of a language model during generation.
+--
+-- A pass over whole prompts starts at position 0. Attention passes its keys and values to the cache. The cache stores
+-- them, with their SBP, in buffers (batch, heads, room, size); room is the number of positions. A later pass has
+-- explicit positions, which may differ between rows: `at`, i64 (batch, n); -1: the entry belongs to no text. Such a
+-- pass writes the keys and values of its positions into the buffers, in place; each query attends to all positions up
+-- to its own. Positions after the end of a text are never attended to. All passes are compiled steps. The buffers are
+-- variables, which later texts overwrite.
+
+local rille = require "rille"
+local layout = require "rille.base.layout"
+local outside = require("rille.step.trace").outside
+
+local Cache = {}
+Cache.__index = Cache
+
+-- Creates a cache. batch: number of rows of the buffers; room: positions per row.
+local function new(batch, room) return setmetatable({batch = batch, room = room, kept = {}}, Cache) end
+
+-- Returns the positions of the entries in this pass; nil: 0, 1, 2...
+function Cache:positions() return self.at end
+
+-- Returns t with its pending reduction completed (P becomes B).
+local function settled(t)
+  local sbp = t.sbp:gsub("P%b()", "B"):gsub("P", "B")
+  return sbp == t.sbp and t or t:to_global{placement = t.placement, sbp = sbp}
+end
+
+-- Begins the first pass, which reads the prompts.
+function Cache:begin(ids)
+  local batch, length = table.unpack(ids.shape)
+  self.used = {}
+  local where = {placement = ids.placement, sbp = layout.replicated(ids.placement)}
+  self.at, self.slot = nil, nil
+  self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
+end
+
+-- Begins a later pass. at: position of each entry of the pass, i64 (batch, n); -1: the entry is not stored.
+function Cache:go_to(at)
+  self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
+end
+
+-- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of earlier
+-- positions that a query sees; -1: all.
+local function spans_of(self, left)
+  local batch, n = table.unpack(self.at.shape)
+  local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0
+  self.spans[left] = self.spans[left] or rille.stack({first, self.at + 1}, 2):reshape{batch, 1, n, 2}
+  return self.spans[left]
+end
+
+-- Begins a later pass over one row of ids. slot: the row of the buffers to which these ids belong, i64 (1).
+function Cache:go_to_row(at, slot)
+  self:go_to(at)
+  local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
+  local own = rille.arange(self.batch, where):reshape{self.batch, 1}:eq(slot:reshape{1, 1})
+  self.slot, self.places = slot, rille.where(own, at, -1)
+end
+
+-- Replaces row i of all buffers by row from[i]. from: i64 (batch).
+function Cache:reorder(from)
+  for _, calls in pairs(self.kept) do
+    for _, kept in ipairs(calls) do
+      for _, t in pairs(kept) do rille._update_to(t, t:index_select(0, layout.on_mesh_of(from, t))) end
+    end
+  end
+end
+
+-- Creates a variable for the cached keys or values of a layer: t's shape extended to all rows and positions, in t's
+-- layout.
+local function room_for(t, batch, room)
+  local shape = t.shape
+  shape[1], shape[3] = batch, room
+  return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
+end
+
+-- Repeats t, which has one row, for each row of the buffers.
+local function in_all_rows(t, batch)
+  local shape = t.shape
+  shape[1] = batch
+  return t:to_global{placement = t.placement, sbp = (t.sbp:gsub("S%(0%)", "B"))}:expand(shape)
+end
+
+local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
+
+-- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
+-- values to attend to, and a table that says which keys each query sees. The table has is_causal and window, or
+-- spans. If a pass calls a layer more than once, each call has separate buffers.
+function Cache:keep(layer, k, v, seen)
+  k, v = settled(k), settled(v)
+  local turn = (self.used[layer] or 0) + 1
+  self.used[layer] = turn
+  self.kept[layer] = self.kept[layer] or {}
+  local kept = self.kept[layer][turn]
+  if not kept then
+    kept = {k = room_for(k, self.batch, self.room), v = room_for(v, self.batch, self.room)}
+    self.kept[layer][turn] = kept
+  end
+  local places = layout.on_mesh_of(self.places, k)
+  if self.slot then k, v = in_all_rows(k, self.batch), in_all_rows(v, self.batch) end
+  rille._update("put", {kept.k, places, k}, {axis = 2})
+  rille._update("put", {kept.v, places, v}, {axis = 2})
+  if not self.at then return k, v, seen end
+  seen = {spans = layout.on_mesh_of(spans_of(self, seen.window and seen.window[1] or -1), k)}
+  if self.slot then return of_slot(kept.k, self.slot), of_slot(kept.v, self.slot), seen end
+  return kept.k, kept.v, seen
+end
+
+return {new = new}

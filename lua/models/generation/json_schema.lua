@@ -1,0 +1,274 @@
+-- json_schema.lua - converts a JSON schema to a grammar (json_automaton.lua), whose texts all satisfy the schema.
+--
+-- Not every text that satisfies the schema is in the grammar: the properties of an object have the order of the schema,
+-- and other properties occur only if the schema names none. A keyword that is not supported is an error.
+
+local automaton = require "rille.models.generation.json_automaton"
+local check = require "rille.base.check"
+local values = require "rille.chat.values"
+
+local choice, lazy, many, optional = automaton.choice, automaton.lazy, automaton.many, automaton.optional
+local sequence, set, text = automaton.sequence, automaton.set, automaton.text
+
+local SPACES <const> = 32 -- maximum number of white spaces in a row, so that a model cannot write them without end
+local MOST <const> = 10000 -- maximum number of schemas, names and values in a schema
+local COMPACT <const> = {comma = ",", colon = ":"}
+
+local schema = {}
+
+-- ---- JSON without a schema (RFC 8259) ----
+
+local space, spaces = set "[ \t\r\n]", sequence()
+for _ = 1, SPACES do spaces = optional(sequence(space, spaces)) end
+
+local digit, hex = set "%d", set "%x"
+local digits = sequence(digit, many(digit))
+local integer = sequence(optional(text "-"), choice(text "0", sequence(set "[1-9]", many(digit))))
+local number = sequence(integer, optional(sequence(text ".", digits)), optional(sequence(set "[eE]", optional(set "[+-]"), digits)))
+
+-- Characters of two to four bytes (UTF-8), and escapes. A surrogate occurs only in a pair.
+local tail, d = set "[\x80-\xbf]", set "[dD]"
+local wide = choice(sequence(set "[\xc2-\xdf]", tail), sequence(text "\xe0", set "[\xa0-\xbf]", tail), sequence(set "[\xe1-\xec\xee\xef]", tail, tail),
+  sequence(text "\xed", set "[\x80-\x9f]", tail), sequence(text "\xf0", set "[\x90-\xbf]", tail, tail),
+  sequence(set "[\xf1-\xf3]", tail, tail, tail), sequence(text "\xf4", set "[\x80-\x8f]", tail, tail))
+local pair = sequence(d, set "[89abAB]", hex, hex, text "\\u", d, set "[c-fC-F]", hex, hex)
+local code = choice(sequence(set "[%da-cA-CefEF]", hex, hex, hex), sequence(d, set "[0-7]", hex, hex), pair)
+local escape = sequence(text "\\", choice(set '["\\/bfnrt]', sequence(text "u", code)))
+local str = sequence(text '"', many(choice(set '[ !#-Z%[%]^-\x7f]', wide, escape)), text '"')
+
+local function comma(e) return sequence(spaces, text ",", spaces, e) end
+local function enclosed(open, e, close) return sequence(text(open), spaces, e, spaces, text(close)) end
+
+-- Returns an object with any names, and values that match e.
+local function map_of(e)
+  local member = sequence(str, spaces, text ":", spaces, e)
+  return enclosed("{", optional(sequence(member, many(comma(member)))), "}")
+end
+
+-- Returns an array with at least `least` and at most `most` elements, all of which match e. most: nil for no limit.
+local function array_of(e, least, most)
+  local more = {} -- number of elements -> expression of the elements that may follow
+  local function after(n)
+    n = most and n or math.min(n, math.max(least, 1))
+    if n == most then return sequence() end
+    more[n] = more[n] or lazy(function()
+      local next_element = sequence(n == 0 and e or comma(e), after(n + 1))
+      return n < least and next_element or optional(next_element)
+    end)
+    return more[n]
+  end
+  return enclosed("[", after(0), "]")
+end
+
+local any = choice(str, number, text "true", text "false", text "null")
+local any_object = map_of(any)
+any[#any + 1] = any_object
+any[#any + 1] = array_of(any, 0)
+
+-- ---- schemas ----
+
+-- Stops with an error about the part of the schema at `path`.
+local function that(good, path, format, ...) check.that(good, "generate: response_format: %s: " .. format, path, ...) end
+
+local function json_text(v)
+  values.begin()
+  return values.json(v, COMPACT)
+end
+
+local function shown(v)
+  local s = json_text(v)
+  return #s <= 60 and s or s:sub(1, 57) .. "..."
+end
+
+local function is_schema(v) return values.kind(v) == "dict" or values.kind(v) == "list" and #v == 0 end
+
+local function count(self, path)
+  self.total.count = self.total.count + 1
+  that(self.total.count <= MOST, path, "the schema must have at most %d schemas, names and values", MOST)
+end
+
+-- Keyword -> true: it restricts values; false: it only describes them.
+local keywords = {type = true, properties = true, required = true, additionalProperties = true, items = true, enum = true, const = true,
+  minItems = true, maxItems = true, anyOf = true, nullable = true, ["$ref"] = true, ["$defs"] = true, title = false,
+  description = false, default = false, examples = false,
+  deprecated = false, ["$schema"] = false, ["$id"] = false, ["$comment"] = false}
+
+local compile
+
+local function whole(s, path, name)
+  local v = s[name]
+  that(v == nil or math.type(v) == "integer" and v >= 0, path, "%s must be an integer that is not negative, found %s", name, v ~= nil and shown(v))
+  return v
+end
+
+-- Returns the set of the names in `required`, which must be names of properties.
+local function required_of(s, path, properties)
+  local names, list = {}, s.required or {}
+  that(values.kind(list) == "list" or s.required == nil, path, "required must be a list of names, found %s", s.required ~= nil and shown(s.required))
+  for _, name in ipairs(list) do
+    that(type(name) == "string" and properties.of[name] ~= nil, path, "required must list names of properties, found %s", shown(name))
+    names[name] = true
+  end
+  return names
+end
+
+-- Returns an object with the schema's properties.
+local function object_of(self, s, path)
+  local properties = s.properties or values.dict()
+  if values.kind(properties) == "list" and #properties == 0 then properties = values.dict() end
+  that(values.kind(properties) == "dict", path, "properties must be an object, found %s", shown(properties))
+  local required, others = required_of(s, path, properties), s.additionalProperties
+  if #properties.keys == 0 and others ~= false then
+    return map_of(others == nil and any or compile(self, others, path .. ".additionalProperties"))
+  end
+  that(others == nil or type(others) == "boolean" or is_schema(others), path, "additionalProperties must be true, false or a schema, found %s",
+    others ~= nil and shown(others))
+  local first, later = sequence(), sequence() -- the members from i on: as the first members, and after other members
+  for i = #properties.keys, 1, -1 do
+    local name = properties.keys[i]
+    local member = sequence(text(json_text(name)), spaces, text ":", spaces, compile(self, properties.of[name], path .. "." .. name))
+    local alone, behind = sequence(member, later), sequence(comma(member), later)
+    first, later = required[name] and alone or choice(alone, first), required[name] and behind or choice(behind, later)
+  end
+  return enclosed("{", first, "}")
+end
+
+local function items_of(self, s, path)
+  local least, most = whole(s, path, "minItems") or 0, whole(s, path, "maxItems")
+  that(not most or least <= most, path, "minItems must be at most maxItems = %s, found %d", most, least)
+  return array_of(s.items == nil and any or compile(self, s.items, path .. ".items"), least, most)
+end
+
+-- Type -> function that returns the expression of its values.
+local types = {
+  object = object_of, array = items_of,
+  string = function() return str end, integer = function() return integer end, number = function() return number end,
+  boolean = function() return choice(text "true", text "false") end, null = function() return text "null" end,
+}
+
+-- Returns true if a value has one of the types.
+local function has_type(v, list)
+  local kind = values.kind(v)
+  local name = ({str = "string", float = "number", bool = "boolean", none = "null", list = "array", dict = "object", int = "integer"})[kind]
+  for _, one in ipairs(list) do
+    if one == name or one == "number" and kind == "int" then return true end
+  end
+  return false
+end
+
+-- Returns the choice of the values of enum or const that have one of the types. list: types, nil: all.
+local function enum_of(self, s, path, list)
+  local given, out = s.const ~= nil and values.list{s.const} or s.enum, choice()
+  that(values.kind(given) == "list", path, "enum must be a list of values, found %s", shown(given))
+  for _, v in ipairs(given) do
+    count(self, path)
+    if not list or has_type(v, list) then out[#out + 1] = text(json_text(v)) end
+  end
+  that(out[1], path, "enum must have a value%s", list and " of the type " .. table.concat(list, ", ") or "")
+  return out
+end
+
+-- Returns the list of types of a schema; nil: the schema names none.
+local function types_of(s, path)
+  local list = s.type
+  if s.type == nil then
+    list = (s.properties ~= nil or s.required ~= nil or s.additionalProperties ~= nil) and {"object"} or
+      (s.items ~= nil or s.minItems ~= nil or s.maxItems ~= nil) and {"array"} or nil
+  elseif type(list) == "string" then
+    list = {list}
+  end
+  for i, name in ipairs(list or {}) do
+    that(type(name) == "string" and types[name], path, "unknown type %s; expected object, array, string, integer, number, boolean or null", shown(name))
+    list[i] = name
+  end
+  that(not list or list[1], path, "type must be a type or a list of types, found %s", s.type ~= nil and shown(s.type))
+  return list
+end
+
+local function any_of(self, s, path)
+  local out = choice()
+  that(values.kind(s.anyOf) == "list" and s.anyOf[1] ~= nil, path, "anyOf must be a list of schemas, found %s", shown(s.anyOf))
+  for i, one in ipairs(s.anyOf) do out[i] = compile(self, one, ("%s.anyOf[%d]"):format(path, i - 1)) end
+  return out
+end
+
+-- Returns the expression of the definition that $ref names.
+local function ref_of(self, s, path)
+  local name = type(s["$ref"]) == "string" and s["$ref"]:match "^#/%$defs/([^/~%%]+)$"
+  that(name and self.defined[name], path, "$ref must be #/$defs/NAME, where NAME is in the $defs of the schema or of a schema around it; found %s", shown(s["$ref"]))
+  return self.defined[name]
+end
+
+-- Returns the compiler of the parts of a schema with definitions, which hide equal names of the schemas around it. A
+-- definition may contain itself, so a reference is resolved when the automaton reaches it.
+local function with_definitions(self, s, path)
+  local list, made = s["$defs"], {}
+  that(is_schema(list), path, "$defs must be an object, found %s", shown(list))
+  self = {total = self.total, defined = setmetatable({}, {__index = self.defined})}
+  for _, name in ipairs(list.keys or {}) do
+    self.defined[name] = lazy(function() return made[name] end)
+  end
+  for _, name in ipairs(list.keys or {}) do made[name] = compile(self, list.of[name], path .. ".$defs." .. name) end
+  for _, name in ipairs(list.keys or {}) do
+    that(automaton.new(made[name]).start, path .. ".$defs." .. name, "$ref must not lead back to the definition without a property or an element between")
+  end
+  return self
+end
+
+-- Keywords of a schema that is a choice -> the restricting keywords that may stand beside them.
+local choices = {{"$ref", ref_of, {}}, {"anyOf", any_of, {}}, {"enum", enum_of, {type = true}}, {"const", enum_of, {type = true}}}
+
+-- Returns the expression of a schema that is a choice; nil: the schema is none.
+local function choice_of(self, s, path, list)
+  for _, row in ipairs(choices) do
+    local own, make, beside = table.unpack(row)
+    if s[own] ~= nil then
+      for _, name in ipairs(check.sorted_keys(s)) do
+        that(name == own or not keywords[name] or name == "nullable" or name == "$defs" or beside[name], path, "%s and %s cannot be combined", own, name)
+      end
+      return make(self, s, path, list)
+    end
+  end
+end
+
+function compile(self, v, path)
+  count(self, path)
+  if v == true then return any end
+  that(is_schema(v), path, "a schema must be an object or true, found %s", shown(v))
+  local s = v.of or {}
+  for _, name in ipairs(v.keys or {}) do
+    that(keywords[name] ~= nil, path, "the keyword %s is not supported", name)
+  end
+  that(s.nullable == nil or type(s.nullable) == "boolean", path, "nullable must be true or false, found %s", s.nullable ~= nil and shown(s.nullable))
+  if s["$defs"] ~= nil then self = with_definitions(self, s, path) end
+  local list = types_of(s, path)
+  local out = choice_of(self, s, path, list)
+  if not out and not list then return any end
+  if not out then
+    out = choice()
+    for i, name in ipairs(list) do out[i] = types[name](self, s, path) end
+  end
+  return s.nullable and choice(out, text "null") or out
+end
+
+-- Returns the expression of objects without a schema.
+function schema.object() return sequence(spaces, any_object) end
+
+-- Returns true if all values of a schema are objects or arrays. The end of other values is known only from the next byte.
+local function is_closed(v)
+  local s = is_schema(v) and v.of or {}
+  if s.nullable or s.enum ~= nil or s.const ~= nil then return false end
+  if values.kind(s.anyOf) ~= "list" or s.anyOf[1] == nil then return s.type == "object" or s.type == "array" end
+  for _, one in ipairs(s.anyOf) do
+    if not is_closed(one) then return false end
+  end
+  return true
+end
+
+-- Returns the expression of the objects and arrays that satisfy a schema, a template value (chat/values.lua).
+function schema.compile(v)
+  that(is_closed(v), "schema", 'the type of the answer must be "object" or "array"; found %s', shown(v))
+  return sequence(spaces, compile({total = {count = 0}, defined = {}}, v, "schema"))
+end
+
+return schema

@@ -1,0 +1,239 @@
+/* pattern.c - translates patterns written for other regular expression libraries to PCRE2. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "runtime/text/encode/pattern.h"
+
+#include <ctype.h>
+#include <pcre2.h>
+#include <string.h>
+
+/* ---- spelling in PCRE2's syntax ---- */
+
+#define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
+
+/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also matches
+ * U+180E, and its \w excludes marks. alone: PCRE2 syntax that matches the original characters; within: such syntax
+ * for use inside a set. NULL: PCRE2 has none. */
+enum { RUST = 1, OTHERS = 2 };
+static const struct {
+    char letter;
+    int of; /* dialects to which the entry applies, as bits */
+    const char *alone, *within;
+} classes[] = {
+    {'s', RUST | OTHERS, "\\p{White_Space}", "\\p{White_Space}"},
+    {'S', RUST | OTHERS, "\\P{White_Space}", "\\P{White_Space}"},
+    {'w', RUST, "[" RUST_WORDS "]", RUST_WORDS},
+    {'w', OTHERS, "[" ONIGURUMA_WORDS "]", ONIGURUMA_WORDS},
+    {'W', RUST, "[^" RUST_WORDS "]", NULL},
+    {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
+};
+
+/* Returns the end of an escape sequence, such as \s, \p{L} or \x{20}. */
+static const char *
+skip_escape(const char *p)
+{
+    if (!p[1]) return p + 1;
+    const char *end = strchr("pPx", p[1]) && p[2] == '{' ? strchr(p, '}') : NULL;
+    return end ? end + 1 : p + 2;
+}
+
+/* Returns true if the name is the name of a script. In PCRE2, \p{Han} also matches characters that are used in
+ * more than one script; in other libraries it matches only characters of script Han. */
+static bool
+is_script(const char *name, size_t n)
+{
+    char pattern[64] = "\\p{sc:";
+    size_t begin = strlen(pattern), at;
+    int code;
+    if (n > sizeof pattern - begin - 2) return false;
+    memcpy(pattern + begin, name, n);
+    memcpy(pattern + begin + n, "}", 2);
+    pcre2_code *script = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &at, NULL);
+    pcre2_code_free(script);
+    return script != NULL;
+}
+
+static const char *
+spell_property(const char *p, const char *end, struct str *out)
+{
+    const char *name = p[3] == '^' ? p + 4 : p + 3;
+    str_addn(out, p, (size_t)(name - p));
+    if (is_script(name, (size_t)(end - name) - 1)) str_add(out, "sc:");
+    str_addn(out, name, (size_t)(end - name));
+    return end;
+}
+
+static const char *
+spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
+{
+    int of = dialect == DIALECT_RUST ? RUST : OTHERS;
+    for (size_t i = 0; i < countof(classes); i++) {
+        const char *spelled = within ? classes[i].within : classes[i].alone;
+        if (p[1] != classes[i].letter || !(classes[i].of & of) || !spelled) continue;
+        str_add(out, spelled);
+        return p + 2;
+    }
+    const char *end = skip_escape(p);
+    if (end > p + 4 && (p[1] == 'p' || p[1] == 'P')) return spell_property(p, end, out);
+    str_addn(out, p, (size_t)(end - p));
+    return end;
+}
+
+/* Returns the length of "[" or "[^", including a "]" directly after it, which is a member of the set. */
+static size_t
+set_begin(const char *p)
+{
+    size_t n = p[1] == '^' ? 2 : 1;
+    return p[n] == ']' ? n + 1 : n;
+}
+
+void
+pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
+{
+    bool within = false;
+    for (const char *p = pattern; *p;) {
+        if (*p == '\\') {
+            p = spell_escape(p, within, dialect, out);
+            continue;
+        }
+        size_t n = *p == '[' && !within ? set_begin(p) : 1;
+        if (*p == '[') within = true;
+        if (n == 1 && *p == ']') within = false;
+        str_addn(out, p, n);
+        p += n;
+    }
+}
+
+/* ---- syntax with another meaning in PCRE2 ---- */
+
+/* Letters that have another meaning in PCRE2 after a backslash, by dialect: outside and inside a set. */
+static const struct {
+    const char *alone, *set, *alone_told, *set_told;
+} letters[] = {
+    [DIALECT_OWN] = {"", "", NULL, NULL},
+    [DIALECT_ONIGURUMA] = {"bBEGhHKQRvVXyY", "EhHQvVW",
+                           "one of \\b \\B \\E \\G \\h \\H \\K \\Q \\R \\v \\V \\X \\y \\Y",
+                           "one of \\E \\h \\H \\Q \\v \\V \\W within a set"},
+    [DIALECT_RUST] = {"EhHKQvVX", "EhHQvVW", "one of \\E \\h \\H \\K \\Q \\v \\V \\X",
+                      "one of \\E \\h \\H \\Q \\v \\V \\W within a set"},
+};
+
+static const char *
+foreign_escape(const char *p, enum dialect dialect)
+{
+    if (!p[1]) return NULL;
+    if (strchr(letters[dialect].alone, p[1])) return letters[dialect].alone_told;
+    if (dialect != DIALECT_ONIGURUMA) return NULL;
+    if ((p[1] == 'p' || p[1] == 'P') && p[2] != '{') return "\\p without { }";
+    return p[1] == 'g' && p[2] != '<' ? "\\g without < >" : NULL;
+}
+
+static const char *
+foreign_in_set(const char *p, enum dialect dialect)
+{
+    if (!strncmp(p, "&&", 2)) return "an intersection of sets, &&";
+    if (*p == '[') return "a set within a set";
+    if (dialect == DIALECT_RUST && (!strncmp(p, "--", 2) || !strncmp(p, "~~", 2)))
+        return "a difference of sets, -- or ~~";
+    if (*p != '\\' || !p[1]) return NULL;
+    if (strchr(letters[dialect].set, p[1])) return letters[dialect].set_told;
+    bool braced = (p[1] != 'p' && p[1] != 'P') || p[2] == '{';
+    return dialect == DIALECT_ONIGURUMA && !braced ? "\\p without { }" : NULL;
+}
+
+/* Returns the end of a set. *part: set to the first syntax inside the set that has another meaning in PCRE2. */
+static const char *
+skip_set(const char *p, enum dialect dialect, const char **part)
+{
+    for (p += set_begin(p); *p && *p != ']' && !*part;) {
+        if (dialect != DIALECT_OWN) *part = foreign_in_set(p, dialect);
+        p = *p == '\\' ? skip_escape(p) : p + 1;
+    }
+    return *p ? p + 1 : p;
+}
+
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. The caller reports a + after }. */
+static const char *
+foreign_interval(const char *p, enum dialect dialect)
+{
+    if (p[1] == ',' && isdigit((unsigned char)p[2])) return "an interval without a minimum, {,n}";
+    size_t digits = strspn(p + 1, "0123456789");
+    return dialect == DIALECT_ONIGURUMA && digits && !strncmp(p + 1 + digits, "}?", 2) ? "an optional interval, {n}?"
+                                                                                       : NULL;
+}
+
+/* Returns true if p points to a letter that equals a sequence of letters when case is ignored, or to such a
+ * sequence. Example: "ss" equals U+00DF. */
+static bool
+folds_to_several(const unsigned char *p)
+{
+    static const char *const joined[] = {"ss", "st", "ff", "fi", "fl"};
+    if ((*p >= 0xc2 && *p <= 0xdf) || *p == 0xe1 || (*p == 0xef && p[1] == 0xac)) return true;
+    for (size_t i = 0; i < countof(joined); i++)
+        if (tolower(p[0]) == joined[i][0] && tolower(p[1]) == joined[i][1]) return true;
+    return false;
+}
+
+/* Returns a description of the first syntax, from p to the end of the group, that has another meaning in PCRE2
+ * when case is ignored; NULL: none. */
+static const char *
+foreign_caseless(const char *p, enum dialect dialect)
+{
+    for (int depth = 0; *p && depth >= 0; p = *p == '\\' ? skip_escape(p) : p + 1) {
+        if (*p == '(') depth++;
+        if (*p == ')') depth--;
+        if (dialect == DIALECT_RUST && *p == '\\' && (p[1] == 'p' || p[1] == 'P'))
+            return "a Unicode property, \\p or \\P, where the option (?i) ignores case";
+        if (dialect == DIALECT_ONIGURUMA && folds_to_several((const unsigned char *)p))
+            return "the option (?i) before a letter that equals several letters, such as U+00DF and ss";
+    }
+    return NULL;
+}
+
+static const char *
+foreign_options(const char *p, enum dialect dialect)
+{
+    size_t n = strspn(p + 2, "abcdefghijklmnopqrstuvwxyz-");
+    const char *end = p + 2 + n, *off = memchr(p + 2, '-', n);
+    if (!n || (*end != ':' && *end != ')')) return NULL;
+    if (dialect == DIALECT_ONIGURUMA && (memchr(p + 2, 'm', n) || memchr(p + 2, 's', n)))
+        return "an option m or s, (?m) or (?s)";
+    return memchr(p + 2, 'i', (size_t)((off ? off : end) - p - 2)) ? foreign_caseless(end + 1, dialect) : NULL;
+}
+
+static const char *
+foreign_pattern(const char *pattern, enum dialect dialect, bool anchors)
+{
+    const char *part = NULL;
+    for (const char *p = pattern; *p && !part;) {
+        if (dialect == DIALECT_ONIGURUMA && !strncmp(p, "}+", 2)) part = "a possessive interval, }+";
+        if (dialect != DIALECT_OWN && *p == '{') part = foreign_interval(p, dialect);
+        if (dialect != DIALECT_OWN && !strncmp(p, "(?", 2)) part = foreign_options(p, dialect);
+        if (*p == '\\') part = foreign_escape(p, dialect);
+        if (anchors && (*p == '^' || *p == '$')) part = "a line anchor, ^ or $";
+        p = *p == '\\' ? skip_escape(p) : *p == '[' ? skip_set(p, dialect, &part) : p + 1;
+    }
+    return part;
+}
+
+const char *
+pattern_foreign(const char *pattern, enum dialect dialect)
+{
+    return foreign_pattern(pattern, dialect, false);
+}
+
+static bool
+has_words(const char *p)
+{
+    for (; *p; p = *p == '\\' ? skip_escape(p) : p + 1)
+        if (*p == '\\' && (p[1] == 'w' || p[1] == 'W')) return true;
+    return false;
+}
+
+const char *
+pattern_moved(const char *pattern, enum dialect dialect)
+{
+    if (dialect == DIALECT_RUST && has_words(pattern)) return "a word class, \\w or \\W";
+    return dialect == DIALECT_ONIGURUMA ? NULL : foreign_pattern(pattern, DIALECT_ONIGURUMA, true);
+}
