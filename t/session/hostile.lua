@@ -66,7 +66,7 @@ do
     rille.nn.Linear(4, 4), rille.data.tokens({1, 2, 3, 4}, {batch = 1, length = 2}), 1, "x", {3}, print}
   held[4](x)
 end
-local rille, skip = require "rille", {help = true, _slow_op = true, _forget_presses = true}
+local rille, skip = require "rille", {help = true, _slow_op = true, _forget_presses = true, _watch = true}
 print(select(2, pcall(function() return x:sum() end)))
 print(select(2, pcall(function() return rille.ones{3} end)))
 local function call_all(t)
