@@ -153,8 +153,8 @@ add_check(struct exec *e)
     return 0;
 }
 
-/* Reserves scratch for the addend of a sum over micro-batches. On devices that compile kernels, also makes the
- * kernel that adds the addend to the sum. */
+/* Reserves scratch for the result of one micro-batch, if the results of micro-batches are added. On devices that
+ * compile kernels, also makes the kernel that adds this result to the sum. */
 static int
 add_sum(struct exec *e, int device)
 {
@@ -324,7 +324,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the place in the data of element p, counted in row-major order. */
+/* Returns the offset, in elements, of the element with row-major index p. */
 static int64_t
 element_place(const struct view *v, int64_t p)
 {

@@ -70,8 +70,8 @@ stage_clear(struct exec *e)
 
 /* ---- running ---- */
 
-/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every act
- * copies the views of all its calls. */
+/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every run
+ * copies the views of all operands and results. */
 static void
 aim(struct view *v, const struct view *like, void *data)
 {

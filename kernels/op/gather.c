@@ -104,7 +104,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[0] = b_call(b, &op_gather_grad, 3, (struct val *[]){n->in[0], n->in[1], dout[0]}, n->attr);
 }
 
-/* ---- variant: one line of positions per line of x ----
+/* ---- variant: the positions of one line read one line of x ----
  *
  * Elements of f32 in the cache, one core of an EPYC, us:
  *

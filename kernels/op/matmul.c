@@ -125,7 +125,8 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
         }
 }
 
-/* Returns the index of v's matrix that a position in the result's batch uses; dimensions of size 1 are repeated. */
+/* Returns the offset, in elements, of the matrix of v for position at[] of the result's batch. Dimensions of size 1
+ * are repeated. */
 static int64_t
 matrix_at(const struct view *v, const int64_t *at, int nbatch, int64_t elements)
 {

@@ -66,8 +66,8 @@ struct axes {
 };
 struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 
-/* Iterates over local positions in row-major order. at[] is the position; *global is the index of its element in the
- * global tensor. */
+/* Iterates over the positions of a shard in row-major order. at: position in the shard; global: row-major index of
+ * its element in the global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
     int64_t left; /* number of elements not yet visited; 0 also if the run was stopped (runtime/base/stop.h) */
@@ -76,9 +76,9 @@ struct walk {
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
 
-/* Iterates over a dense view in stretches of at most STRETCH_MOST neighbours along the last dimension. A stretch has
- * `n` elements, starting at element `at`, which is element `global` of the global tensor. n is 0 after the last
- * stretch, or if the run was stopped. */
+/* Iterates over a dense view in stretches: at most STRETCH_MOST adjacent elements along the last dimension. A
+ * stretch has `n` elements, from element `at` of the view on. That element has the index `global` in the global
+ * tensor. n is 0 after the last stretch, or if the run was stopped. */
 enum { STRETCH_MOST = 1024 };
 struct stretch {
     int64_t at, n, global;
@@ -90,7 +90,8 @@ struct stretch {
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
 
-/* Implement line_dims. all_dims: the whole operand 0 is one line. no_dims: each element is a line. */
+/* Implement the callback line_dims, which marks the dimensions of operand 0 that a line spans. all_dims: the whole
+ * operand is one line. no_dims: each element is a line. */
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);
 
@@ -109,7 +110,8 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns op_partial.linear of add and sub, which pass partial sums if every operand is a tensor; else NULL. */
+/* Returns op_partial.linear for add and sub: "01" (linear in both operands together) if both are tensors, so that
+ * partial sums can be added without completing them; else NULL. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or
@@ -127,8 +129,8 @@ double flops_of_copy(const struct call *c);
 /* Sets every element of a view to `value`, whatever the strides of the view. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);
-/* Returns the key of a random operator's call. The last two operands of the call are the seed and the ordinal of the
- * call. */
+/* Returns the random key of a call. The key is computed from the seed and the ordinal of the call, its last two
+ * operands. */
 uint64_t random_key(const struct kcall *k);
 /* Implements accepts() for variants that write dense results element by element. */
 bool dense_out(const struct kcall *k);
@@ -144,7 +146,8 @@ int infer_no_truth(const struct call *c, int64_t *size);
 /* Implements build() for comparisons. If a number is compared with a 16-bit float tensor, rounds the number to the
  * 16-bit dtype first, because a tensor of that number would be rounded, too. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* Implements infer() for sources, whose call gives the shape; the dtype is f32 unless the call gives another. */
+/* Implements infer() for sources (operators without tensors as operands), whose attributes give the shape. Sets the
+ * dtype to f32, unless an attribute gives another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif
