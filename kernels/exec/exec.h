@@ -63,13 +63,16 @@ struct exec {
     int npart;
 
     int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
-    /* Matrix product of the device's library. A run uses this product instead of the method if its addresses suit
-     * the library. NULL: the library has no such product. */
+    /* Matrix product of the device's library. A run whose addresses suit the library uses this product instead of
+     * the method. NULL: the library has no such product. */
     struct cuda_multiply *multiply;
-    size_t sum_at;           /* offset in scratch of a micro-batch's result, before it is added (k.adds), bytes */
-    struct cuda_launch *add; /* kernel that adds a micro-batch's result to the sum (k.adds); NULL: the host adds */
-    struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
-    /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
+    /* if the results of micro-batches are added (k.adds): offset in scratch of one micro-batch's result, bytes */
+    size_t sum_at;
+    /* if k.adds: kernel that adds the result of one micro-batch to the sum; NULL: the host adds */
+    struct cuda_launch *add;
+    struct exec *check; /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
+    /* check_at: offset of the reference's own scratch in the exec's scratch, bytes; check_out: offsets of the
+     * reference's results, for the comparison. */
     size_t check_at, check_out[OP_OUT];
     struct exec_made made;
 };
@@ -95,7 +98,7 @@ enum dtype stage_ref_dtype(enum dtype d);
  * and exec_new() fails. */
 static const size_t STAGE_MOST = (size_t)1 << 62;
 void stage_reserve(struct exec *e, int64_t n, size_t width);
-/* Returns true if operand i may be staged, that is, if it is neither absent nor a number. */
+/* Returns true if operand i may have a dense copy: the operand is neither absent nor a number. */
 bool stage_has_operand(const struct exec *e, int i);
 /* Make the method read operand i, or write result i, as a dense copy of dtype d in scratch. */
 void stage_operand(struct exec *e, int i, enum dtype d);

@@ -21,8 +21,8 @@ struct exec;
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
 size_t exec_scratch(const struct exec *e); /* size of scratch, bytes; the caller aligns scratch to 64 bytes */
-/* Returns the caller's view of operand i, or of output i - nin if i >= nin; its data is NULL. Returns NULL if there
- * is no such operand or output. */
+/* Returns the caller's view of operand i, or of output i - nin if i >= nin. The view has NULL data. Returns NULL if
+ * there is no such operand or output. */
 const struct view *exec_view(const struct exec *e, int i);
 const char *exec_variant(const struct exec *e); /* name of the method or variant: "dnnl", "ref", ... */
 /* Puts the work of the exec on stream s, or computes at once if s is NULL. in[i], out[i]: data of each view, in the

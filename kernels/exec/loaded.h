@@ -32,7 +32,8 @@ loaded_of(const struct op *op)
     return (const struct loaded *)op;
 }
 
-/* Makes *l from a record of the library with this path, which must live as long as *l. E_ARG: a field is wrong. */
+/* Makes *l from a record of the library with this path. Path and record must live as long as *l. E_ARG: a field is
+ * wrong. */
 int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
 /* Finds the operators that compute l's gradients, among the n operators of its library and among all registered
  * ones. E_ARG: an operator is not found or does not fit. */

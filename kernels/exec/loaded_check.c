@@ -1,9 +1,10 @@
 /* loaded_check.c - checks the record of a loaded operator on its samples.
  *
- * Signatures: for every signature that the record permits, the shards that 2 and 3 ranks compute must combine to the
- * result of one rank. Gradient: each gradient must equal the slope, a central difference of the definition in f64.
- * Kernels: the fast function must agree with the definition. Test values are doubles, multiples of 1/4, so that
- * short sums are exact. */
+ * The definition of an operator is the record's function run(), in f64. Signatures: for every signature that the
+ * record permits, the shards that 2 and 3 ranks compute must combine to the result of one rank. Gradient: each
+ * gradient must equal the slope, a central difference of the definition. Kernels: the results of the record's
+ * function fast() must agree with those of the definition. Test values are doubles, multiples of 1/4, so that short
+ * sums are exact. */
 #include "kernels/exec/loaded.h"
 
 #include "kernels/exec/kernel.h"
@@ -180,7 +181,7 @@ trial_close(struct trial *t)
     atlas_free(&t->atlas);
 }
 
-/* ---- signatures ---- */
+/* ---- checking signatures ---- */
 
 /* One signature on a mesh of one axis, and the shard of every tensor on every rank under this signature. */
 struct split {
@@ -314,7 +315,7 @@ check_signatures(struct trial *t, int nrank)
     return 0;
 }
 
-/* ---- gradient ---- */
+/* ---- checking gradients ---- */
 
 /* A call of the operator that computes a gradient, with the types and values of its operands and of its result. */
 struct slope {
@@ -441,9 +442,10 @@ check_slopes(struct trial *t)
     return 0;
 }
 
-/* ---- kernels ---- */
+/* ---- checking the fast kernel ---- */
 
-/* Checks that the kernel agrees with the definition, in the sample's dtypes. Uses the kernel that a run would use. */
+/* Checks that the kernel that a run would use agrees with the definition, that is, the record's function run().
+ * Computes in the sample's dtypes. */
 static int
 check_kernel(struct trial *t)
 {

@@ -58,7 +58,7 @@ _Static_assert((int)RILLE_OPERATOR_OPERANDS <= (int)OP_OPERAND && (int)RILLE_OPE
                    (int)RILLE_OPERATOR_SAMPLES == (int)OP_SAMPLE,
                "internal records have other limits");
 
-/* ---- calls ---- */
+/* ---- calls of the library's functions ---- */
 
 typedef int public_function(const struct rille_operator_call *c);
 
@@ -251,7 +251,7 @@ loaded_link(struct loaded *l, int n, const struct loaded *library)
     return 0;
 }
 
-/* ---- checks of the fields ---- */
+/* ---- checking the fields of a record ---- */
 
 static bool
 is_identifier(const char *s)
@@ -425,7 +425,7 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
     return 0;
 }
 
-/* ---- the record ---- */
+/* ---- making the internal record ---- */
 
 static void
 set_names(const struct rille_operator *r, struct op *op)

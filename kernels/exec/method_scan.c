@@ -26,7 +26,7 @@ struct address {
     int64_t bytes, step;
 };
 
-/* One call: part `part` of the exec, with the addresses of its operands and results. */
+/* One call of a part: part number `part` of the exec, with the addresses of its operands and results. */
 struct action {
     int part, nin, nout;
     struct address *in, *out;
@@ -42,7 +42,7 @@ struct scan {
     int64_t parts_at; /* offset in scratch of the parts' own scratch, bytes */
 };
 
-/* ---- making ---- */
+/* ---- making the parts of a scan ---- */
 
 /* Element-wise operators of the body that are computed together, as one fused exec. */
 enum { CHAIN_STEPS = 24, CHAIN_OPERANDS = 32 };
@@ -58,7 +58,7 @@ struct making {
     int device;
     int64_t bytes; /* size of scratch reserved so far, bytes */
     int64_t most;  /* largest scratch that a part needs, bytes */
-    int *last;     /* by value: last operator that reads it; INT_MAX: the body returns it */
+    int *last;     /* by value: last operator that reads the value; INT_MAX: the body returns it */
     struct chain chain;
 };
 
@@ -363,7 +363,7 @@ make_scan(struct exec *e, int device)
     return exec_accept(e, &method_scan, "scan", s, (size_t)(m.bytes + m.most));
 }
 
-/* ---- running ---- */
+/* ---- running a scan ---- */
 
 /* One position of a run. odd: the states are in their second buffers. */
 struct moment {

@@ -68,7 +68,7 @@ stage_clear(struct exec *e)
     e->scratch_bytes = 0;
 }
 
-/* ---- running ---- */
+/* ---- copying operands and results in a run ---- */
 
 /* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every run
  * copies the views of all operands and results. */

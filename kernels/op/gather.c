@@ -119,7 +119,7 @@ struct work {
     int64_t nid; /* number of positions (ids) along the axis */
 };
 
-/* Copies the element that an id selects, or writes 0 if this rank does not hold it. */
+/* Copies the element that an id selects; writes 0 if another rank holds the element. */
 INLINE void
 take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
 {

@@ -140,7 +140,8 @@ add_values(struct build *b, int32_t n, struct val *const *x)
     return total;
 }
 
-/* Adds values of one shape. If all are slice_grads, joins them instead. */
+/* Returns the sum of values of one shape. If all are slice_grads that are not computed yet, joins their operands
+ * instead. */
 static struct val *
 sum_values(struct build *b, int32_t n, struct val *const *x)
 {

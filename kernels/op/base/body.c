@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- writing ---- */
+/* ---- writing the text of a body ---- */
 
 static bool
 is_default(const struct attr_def *def, const struct attr *a)
@@ -50,7 +50,7 @@ body_write(const struct op *op, const struct attr *attr, int nin, const int *in,
     str_add(s, ")");
 }
 
-/* ---- reading ---- */
+/* ---- reading the text of a body ---- */
 
 enum { MOST_INPUTS = 1 << 8, MOST_NODES = 1 << 12, MOST_TEXT = 1 << 20, MOST_DEPTH = 8 };
 
@@ -243,7 +243,7 @@ read_results(struct reader *r)
     if (b->noutput < 0 || *r->at || body_noperand(b) == 0) r->bad = true;
 }
 
-/* ---- interning ---- */
+/* ---- interning bodies by their text ---- */
 
 enum { MOST_BODIES = 1 << 16 };
 

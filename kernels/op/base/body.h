@@ -38,7 +38,7 @@ struct body {
 
 /* Returns the number of the body with this text in *number. E_ARG: the text is no body. */
 int body_number(const char *text, int64_t *number);
-/* Returns the body with this number; NULL: there is none. */
+/* Returns the body with this number; NULL: no body has it. */
 const struct body *body_at(int64_t number);
 /* Returns the number of the call's operand that input i receives; -1: input i is a sum, which has no operand. */
 int body_operand(const struct body *b, int i);

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- types ---- */
+/* ---- types of a body's values ---- */
 
 static int
 refuse(const struct call *c, const char *what)
@@ -112,7 +112,7 @@ check_states(const struct call *c, const struct bound_body *b)
     return 0;
 }
 
-/* ---- factors ---- */
+/* ---- grouping dimensions into factors ---- */
 
 /* Groups of dimensions (union-find). Dimension d of value v has the index v * MAX_DIM + d. above: by dimension,
  * another dimension of its group; the group's representative has its own index. */
@@ -345,7 +345,7 @@ body_bind(struct arena *a, const struct call *c, int64_t axis, struct bound_body
     return find_splits(a, b);
 }
 
-/* ---- views ---- */
+/* ---- views of a body's values ---- */
 
 struct view
 body_slice(const struct view *whole, int64_t axis)

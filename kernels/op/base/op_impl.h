@@ -16,7 +16,8 @@
 #include "runtime/data/str.h"
 #include "sbp/rule.h"
 
-/* Makes the C++ text of a record's element or line; kernels/cuda/source.h lists the names that the text may use. */
+/* Turns C++ code into the text of a GPU body, the field `element` or `line` of a record; kernels/cuda/source.h lists
+ * the names that the code may use. */
 #define BODY(...) #__VA_ARGS__
 
 /* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */
@@ -44,7 +45,7 @@ is_real(const struct view *v)
     return v->dtype == DT_F64;
 }
 
-/* Returns the value of a number operand, or `other` if it is absent. */
+/* Returns the value of a number operand, or `other` if the operand is absent. */
 double number_f(const struct view *v, double other);
 int64_t number_i(const struct view *v, int64_t other);
 static inline bool
@@ -118,8 +119,8 @@ const char *linear_if_tensors(const struct call *c);
  * f32 for 16-bit floats; else fails with E_DTYPE. */
 int product_dtype(const struct call *c, int at);
 
-/* cut_parts returns the number of shards along dimension d of operand k. is_cut returns true if there is more than
- * one. */
+/* cut_parts returns the number of shards along dimension d of operand k. is_cut returns true if this number is more
+ * than 1. */
 int64_t cut_parts(const struct call *c, int k, int d);
 bool is_cut(const struct call *c, int k, int d);
 
@@ -132,7 +133,7 @@ void fill_view_int(const struct view *v, int64_t value);
 /* Returns the random key of a call. The key is computed from the seed and the ordinal of the call, its last two
  * operands. */
 uint64_t random_key(const struct kcall *k);
-/* Implements accepts() for variants that write dense results element by element. */
+/* Implements accepts() for variants that write results element by element: returns true if result 0 is dense. */
 bool dense_out(const struct kcall *k);
 /* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
 extern const struct kernel_variant kernel_direct[];

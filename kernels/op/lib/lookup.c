@@ -128,7 +128,7 @@ lookup_find(const struct kcall *k)
     }
 }
 
-/* ---- whole entries ---- */
+/* ---- reading and adding whole entries ---- */
 
 /* Returns the local index of the entry at global position id; -1: another rank has this entry. */
 static int64_t

@@ -31,8 +31,9 @@ void norm_text(const struct type *x, int dims, struct str *x_text, struct str *l
 struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and deviation of a row in the reference. */
 struct norm_row {
-    double mean, rest; /* the mean is mean + rest: one double lacks the digits if the mean is far from 0 */
-    double rstd;       /* reciprocal standard deviation of the row, 1 / sqrt(variance + eps) */
+    /* The mean is the sum mean + rest, because one double has too few digits if the mean is far from 0. */
+    double mean, rest;
+    double rstd; /* reciprocal standard deviation of the row, 1 / sqrt(variance + eps) */
 };
 struct norm_row norm_row(const struct norm *s, const double *x);
 static inline double
