@@ -83,7 +83,8 @@ int exec_accept(struct exec *e, const struct method *m, const char *name, const 
 /* Returns true if the device computes the whole exec, without host code, whatever the addresses of operands and
  * results. finds: the run also checks the operands' data. */
 bool exec_launches(const struct exec *e, bool finds);
-/* Implements the callback `launches` for methods that only run their parts: returns true if no part uses host code. */
+/* Implements the callback `launches` for methods that only run their parts: returns true if no part uses host
+ * code. */
 bool exec_parts_launch(const struct exec *e, bool finds);
 /* Returns true if the host computes the calls for which this kind of device has no kernel. */
 bool exec_by_host(int device);

@@ -13,7 +13,8 @@ enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Returns the number of dimensions before the dimension of shards. A negative number: x has no dimension of shards. */
+/* Returns the number of dimensions before the dimension of shards. A negative number: x has no dimension of
+ * shards. */
 static int
 lead_of(const struct call *c)
 {

@@ -1,8 +1,9 @@
-/* scan.c - runs a body once per position of an axis, and carries states from one position to the next.
+/* scan.c - runs a body, a small program of operators, once per position of an axis, and carries states from one
+ * position to the next.
  *
- * Operands: the first states; tensors whose slices along the axis the body reads; captured values, which all positions
- * share. Results: the last states, the sums, and the outputs of all positions, joined along the axis. The body is an
- * attribute (kernels/op/base/body.h), so a plan has one task per device, whatever the length.
+ * Operands: the first states; tensors whose slices along the axis the body reads; captured values, which all
+ * positions share. Results: the last states, the sums, and the outputs of all positions, joined along the axis. The
+ * body is an attribute (kernels/op/base/body.h), so a plan has one task per device, whatever the length.
  *
  * The gradient is another scan, in the opposite direction (reverse_body in runtime/graph/op.h). */
 #include "kernels/cpu/eltwise/eltwise.h"

@@ -239,7 +239,8 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
 
 /* A double that holds a float does not use its last 29 bits. A key stores the element's position in these bits, so
  * that one integer comparison orders by value and then by position; an earlier position makes a greater key.
- * few_best() updates the best keys by minimum and maximum, without branches, because branches would be mispredicted. */
+ * few_best() updates the best keys by minimum and maximum, without branches, because branches would be
+ * mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)

@@ -60,7 +60,8 @@ words_of(const char *text)
     return n;
 }
 
-/* Returns true if the index of a word or of an axis is in range, so that the operator's functions need not check it. */
+/* Returns true if the index of a word or of an axis is in range, so that the operator's functions need not check the
+ * index. */
 static bool
 attr_fits(const struct attr_def *def, const struct attr *a, const struct type *x)
 {
