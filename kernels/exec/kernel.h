@@ -57,8 +57,8 @@ struct exec_made {
 };
 const struct exec_made *exec_made(const struct exec *e);
 size_t exec_bytes(const struct exec *e); /* approximate memory that the exec holds, bytes */
-/* Makes an exec of several steps. The steps are a group if group_is() returns true; otherwise they are a chain, in
- * which element-wise steps use results of earlier steps. */
+/* Makes an exec of several steps. The steps are a group if group_is() returns true. Otherwise they are a chain:
+ * steps that depend on each other or have different operators. */
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
 

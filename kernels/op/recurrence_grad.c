@@ -38,7 +38,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* One hidden unit of a row, in one step of backward. saved: the gates of the unit, n elements apart. dh, dc: at
+/* One hidden unit of a row, in one step of backward. saved: values that forward saved, n elements apart. dh, dc: at
  * first the gradients of the states after the step, then those of the states before the step. dh then lacks the
  * gradient through a = h w^T, which through_products() adds. */
 struct unit_back {

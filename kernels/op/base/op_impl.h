@@ -16,8 +16,8 @@
 #include "runtime/data/str.h"
 #include "sbp/rule.h"
 
-/* Turns C++ code into the text of a GPU body, the field `element` or `line` of a record; kernels/cuda/source.h lists
- * the names that the code may use. */
+/* Turns C++ code into the text of a GPU body, such as the field `element` or `line` of a record;
+ * kernels/cuda/source.h lists the names that the code may use. */
 #define BODY(...) #__VA_ARGS__
 
 /* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */
@@ -147,8 +147,8 @@ int infer_no_truth(const struct call *c, int64_t *size);
 /* Implements build() for comparisons. If a number is compared with a 16-bit float tensor, rounds the number to the
  * 16-bit dtype first, because a tensor of that number would be rounded, too. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* Implements infer() for sources (operators without tensors as operands), whose attributes give the shape. Sets the
- * dtype to f32, unless an attribute gives another. */
+/* Implements infer() for sources, which have no tensors as operands; attributes give the shape. The dtype of the
+ * result is f32, unless an attribute gives another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif

@@ -42,8 +42,8 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
 }
 
 /* Common prefix of GPU bodies that compute one line: the logits of one label's position, or one rank's shard of
- * them. The prefix reads the line's label (operand 1) and sets `counts` to false if the label is ignored. `here` is
- * the label's index in the line, valid if 0 <= here < n. */
+ * them. The prefix reads the line's label (operand 1), and sets `counts` to false if the label is ignored or no
+ * class. `here` is the label's index in the line, valid if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \
     BODY({                                                                                                             \
         const int axis = NDIM0 > 1;                                                                                    \
