@@ -1,7 +1,8 @@
 /* exec.c - chooses once how one call or chain is computed on one rank, and runs it many times.
  *
- * The methods are tried in the order of the table below. If a library of the device supports the call and the
- * addresses suit it, the library is preferred to every method. */
+ * The first method of the table below that accepts a call computes it. An exception is the matrix product of the
+ * device's library: a run uses this product instead, if the library supports the call and the run's addresses suit
+ * the library. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -26,7 +27,7 @@ static const struct method *const methods[] = {
     &method_group,    /* updates or casts of several variables */
     &method_launch,   /* a kernel that is compiled for the device at run time */
     &method_variant,  /* the operator's first variant that accepts the call */
-    &method_epilogue, /* a chain after a product or row kernel */
+    &method_epilogue, /* a chain with a producer, which is a product or row kernel */
     &method_elt,      /* the host's element-wise engine */
     &method_window,   /* copies a view of the operand into the result */
     &method_scan,     /* runs a body once per position */
@@ -153,8 +154,8 @@ add_check(struct exec *e)
     return 0;
 }
 
-/* Reserves scratch for the addend of a sum over micro-batches. On devices that compile kernels, also makes the
- * kernel that adds the addend to the sum. */
+/* Reserves scratch for the result of one micro-batch, if the results of micro-batches are added. On devices that
+ * compile kernels, also makes the kernel that adds this result to the sum. */
 static int
 add_sum(struct exec *e, int device)
 {
@@ -324,7 +325,7 @@ run_checked(const struct exec *e, void *const *in, void *const *out, const struc
     return 0;
 }
 
-/* Returns the place in the data of element p, counted in row-major order. */
+/* Returns the offset, in elements, of the element with row-major index p. */
 static int64_t
 element_place(const struct view *v, int64_t p)
 {
@@ -396,8 +397,8 @@ run_now(const struct exec *e, void *const *in, void *const *out, const struct ru
     return find_nan(e, in, out);
 }
 
-/* Computes the call of exec_enqueue() when the stream reaches it. Translates the operands' addresses to those that
- * the stream's work uses. */
+/* Runs an exec that exec_enqueue() has put on a stream, when the stream executes this work. Translates the addresses
+ * of operands and results to those that the stream's device uses. */
 static int
 run_late(const struct stream_work *w, const struct stream *s)
 {
@@ -464,7 +465,7 @@ exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch,
     return exec_say(e, &find, piece);
 }
 
-/* ---- the reference alone ---- */
+/* ---- running the reference without a kernel ---- */
 
 int
 ref_run(const struct kcall *k)

@@ -43,8 +43,8 @@ kernels_print(struct str *out)
              LIBC_VERSION, uname(&u) ? "unknown processor" : u.machine);
 }
 
-/* Asks oneDNN for its instruction set in a child process, because oneDNN accepts no limit once it was asked. The
- * child kills itself, so that it does not run the program's exit handlers. */
+/* Asks oneDNN for its instruction set in a child process, because oneDNN accepts no limit after it has reported its
+ * instruction set. The child kills itself, so that the program's exit handlers do not run in the child. */
 unsigned
 kernels_isa(void)
 {

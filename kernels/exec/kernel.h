@@ -21,8 +21,8 @@ struct exec;
 int exec_new(const struct kcall *k, int device, struct exec **out);
 void exec_free(struct exec **e);
 size_t exec_scratch(const struct exec *e); /* size of scratch, bytes; the caller aligns scratch to 64 bytes */
-/* Returns the caller's view of operand i, or of output i - nin if i >= nin; its data is NULL. Returns NULL if there
- * is no such operand or output. */
+/* Returns the caller's view of operand i, or of output i - nin if i >= nin. The view has NULL data. Returns NULL if
+ * there is no such operand or output. */
 const struct view *exec_view(const struct exec *e, int i);
 const char *exec_variant(const struct exec *e); /* name of the method or variant: "dnnl", "ref", ... */
 /* Puts the work of the exec on stream s, or computes at once if s is NULL. in[i], out[i]: data of each view, in the
@@ -32,7 +32,8 @@ const char *exec_variant(const struct exec *e); /* name of the method or variant
  * checked, because an earlier task did. Only the thread that owns the stream may call; does not block. After
  * kernel_check(true), also runs the reference and compares. */
 struct stream;
-/* Maximum number of operands of a call or chain; maximum number of operands and results of an exec. */
+/* EXEC_IN: maximum number of operands of a call or chain. EXEC_ADDRESSES: maximum number of operands and results of
+ * an exec, together. */
 enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 };
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);
@@ -56,16 +57,16 @@ struct exec_made {
 };
 const struct exec_made *exec_made(const struct exec *e);
 size_t exec_bytes(const struct exec *e); /* approximate memory that the exec holds, bytes */
-/* Makes an exec of several steps: a chain, in which steps depend on each other or have different operators; or a
- * group. */
+/* Makes an exec of several steps. The steps are a group if group_is() returns true. Otherwise they are a chain:
+ * steps that depend on each other or have different operators. */
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
 
-/* Returns true if these steps form a group instead of a chain: independent calls of one operator, each of which
- * writes an output. */
+/* Returns true if these steps form a group instead of a chain. A group has independent calls of one operator, and
+ * each call writes an output. */
 bool group_is(int nstep, const struct fuse_step *step);
-/* Returns the index of a chain's producer, the last step with OP_LEADS, whose result the element-wise steps read;
- * -1: none. */
+/* Returns the index of a chain's producer: the last step whose operator is a product or row kernel (OP_LEADS). The
+ * chain's element-wise steps read the producer's result. -1: the chain has no producer. */
 int epilogue_by(int nstep, const struct fuse_step *step);
 
 /* Copies src to dst as view_copy() does, with at most `threads` threads, fewer for small views. Any thread. */

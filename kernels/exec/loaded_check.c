@@ -1,9 +1,10 @@
 /* loaded_check.c - checks the record of a loaded operator on its samples.
  *
- * Signatures: for every signature that the record permits, the shards that 2 and 3 ranks compute must combine to the
- * result of one rank. Gradient: each gradient must equal the slope, a central difference of the definition in f64.
- * Kernels: the fast function must agree with the definition. Test values are doubles, multiples of 1/4, so that
- * short sums are exact. */
+ * The definition of an operator is the record's function run(), in f64. Signatures: for every signature that the
+ * record permits, the shards that 2 and 3 ranks compute must combine to the result of one rank. Gradient: each
+ * gradient must equal the slope, a central difference of the definition. Kernels: the results of the record's
+ * function fast() must agree with those of the definition. Test values are doubles, multiples of 1/4, so that short
+ * sums are exact. */
 #include "kernels/exec/loaded.h"
 
 #include "kernels/exec/kernel.h"
@@ -113,7 +114,7 @@ compute_values(const struct call *c, const struct box *box, double *const *value
     return status;
 }
 
-/* ---- a trial of a sample ---- */
+/* ---- reading a sample and drawing the values of its operands ---- */
 
 static double
 quarters(struct trial *t, unsigned most)
@@ -121,8 +122,8 @@ quarters(struct trial *t, unsigned most)
     return (double)(rng_word(1, 0, t->ndrawn++) % (2 * most + 1)) / 4 - (double)most / 4;
 }
 
-/* Draws the values of operand k. fill: index of the draw; even: values are small; odd: values are larger and mostly
- * positive. */
+/* Draws the values of operand k. fill: number of the draw. An even draw has floats from -4 to 4, an odd draw from -1
+ * to 7, unless the sample bounds them. */
 static void
 draw_operand(struct trial *t, int k, int fill)
 {
@@ -180,9 +181,9 @@ trial_close(struct trial *t)
     atlas_free(&t->atlas);
 }
 
-/* ---- signatures ---- */
+/* ---- checking signatures ---- */
 
-/* A signature on one mesh axis, and the shards of all tensors under it. */
+/* One signature on a mesh of one axis, and the shard of every tensor on every rank under this signature. */
 struct split {
     const struct place *place;
     const struct layout *layout[TENSORS];
@@ -203,7 +204,8 @@ index_in_whole(const struct type *t, const struct box *b, int64_t e)
     return index;
 }
 
-/* Returns one rank's addend of x. The addends of all ranks are random and add up to x. */
+/* Returns the addend of x that one rank holds in a partial sum. The addends are random, and those of all ranks add
+ * up to x. e: index of the element. */
 static double
 random_addend(double x, int rank, int nrank, int64_t e)
 {
@@ -313,9 +315,9 @@ check_signatures(struct trial *t, int nrank)
     return 0;
 }
 
-/* ---- gradient ---- */
+/* ---- checking gradients ---- */
 
-/* The call of a gradient's operator, with the types and values of its operands and of its result. */
+/* A call of the operator that computes a gradient, with the types and values of its operands and of its result. */
 struct slope {
     struct call call;
     struct type in[RILLE_OPERATOR_OPERANDS], out[OP_OUT];
@@ -335,8 +337,8 @@ draw_apart(struct trial *t)
     }
 }
 
-/* Undoes broadcasting from type `to` to type `from`: adds each element of y to the element of x of which it is a
- * copy. Returns false if `to` does not broadcast to `from`. */
+/* Reverses a broadcast from type `to` to type `from`, as the gradient of an operand needs: adds each element of y to
+ * the element of x that the broadcast copies there. Returns false if `to` does not broadcast to `from`. */
 static bool
 sum_back(const struct type *from, const double *y, const struct type *to, double *x)
 {
@@ -356,7 +358,7 @@ sum_back(const struct type *from, const double *y, const struct type *to, double
     return true;
 }
 
-/* Computes the gradient of operand k as its record says. weight: the gradients of the results. */
+/* Computes the gradient of operand k by the operator that the record names. weight: the gradients of the results. */
 static int
 gradient_of(struct trial *t, int k, double *const *weight, double *gradient)
 {
@@ -440,9 +442,10 @@ check_slopes(struct trial *t)
     return 0;
 }
 
-/* ---- kernels ---- */
+/* ---- checking the fast kernel ---- */
 
-/* Checks that the kernel agrees with the definition, in the sample's dtypes. Uses the kernel that a run would use. */
+/* Checks that the kernel that a run would use agrees with the definition, that is, the record's function run().
+ * Computes in the sample's dtypes. */
 static int
 check_kernel(struct trial *t)
 {

@@ -1,7 +1,7 @@
 /* loaded_record.c - makes an operator's internal record from the public record of a shared library.
  *
- * Views and attributes have the same memory layout in both, so that calls pass them on without a copy. If an internal
- * struct changes, the assertions below fail, and this file must convert. */
+ * The public structs of views and attributes have the memory layout of the internal structs, so calls pass them on
+ * without a copy. If an internal struct changes, the assertions below fail, and this file must convert. */
 #include "kernels/exec/loaded.h"
 
 #include "kernels/op/base/build.h"
@@ -58,7 +58,7 @@ _Static_assert((int)RILLE_OPERATOR_OPERANDS <= (int)OP_OPERAND && (int)RILLE_OPE
                    (int)RILLE_OPERATOR_SAMPLES == (int)OP_SAMPLE,
                "internal records have other limits");
 
-/* ---- calls ---- */
+/* ---- calls of the library's functions ---- */
 
 typedef int public_function(const struct rille_operator_call *c);
 
@@ -130,7 +130,7 @@ compute_block(const struct call *c, int64_t n, const float *const *x, float *y)
     loaded_of(c->op)->record.element_f32((const struct rille_operator_value *)c->attr, n, x, y);
 }
 
-/* Sets each view to the sizes of a type, as global sizes without data. */
+/* Makes a dense view without data for each type. Sizes and global sizes are those of the type. */
 static void
 views_of_types(int n, const struct type *type, struct view *view)
 {
@@ -200,9 +200,9 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
     }
 }
 
-/* Makes forward save the values that a gradient operator reads. If backward brings no gradient for a result, the
- * gradient operator reads zeros in the result's layout instead. So an operator with several results also saves each
- * result whose gradient is read. */
+/* Lists the values that forward must save because a gradient operator reads them. If no gradient arrives for a
+ * result, the gradient operator reads zeros instead; they have the layout of the result. So an operator with several
+ * results also saves each result whose gradient is read. */
 static void
 save_reads(struct loaded *l, const char *reads)
 {
@@ -251,7 +251,7 @@ loaded_link(struct loaded *l, int n, const struct loaded *library)
     return 0;
 }
 
-/* ---- checks of the fields ---- */
+/* ---- checking the fields of a record ---- */
 
 static bool
 is_identifier(const char *s)
@@ -396,9 +396,10 @@ check_rule(const struct rille_operator *r)
     return status;
 }
 
-/* Size of a record of the first header of this version. Later headers add fields, which are zero in earlier records. */
+/* Size of a record in the first rille_operator.h of this version of the interface, bytes. Later headers add fields
+ * at the end; in records of earlier headers these fields are 0. */
 static const size_t FIRST_SIZE = offsetof(struct rille_operator, sample) + sizeof(((struct rille_operator *)0)->sample);
-enum { LARGEST = 1 << 16 }; /* maximum of the field `size`, bytes; no record has a larger size */
+enum { LARGEST = 1 << 16 }; /* greatest `size` of a record that is not rejected as nonsense, bytes */
 
 /* Copies the record. Fails if the record has another version, or sets fields that this version does not know. */
 static int
@@ -424,7 +425,7 @@ copy_record(const struct rille_operator *r, struct rille_operator *copy)
     return 0;
 }
 
-/* ---- the record ---- */
+/* ---- making the internal record ---- */
 
 static void
 set_names(const struct rille_operator *r, struct op *op)

@@ -103,9 +103,9 @@ dense_result(const struct call *c, int nstep, const struct fuse_step *step, cons
     return v;
 }
 
-/* Returns the index of the output in which the product is stored; -1: scratch. Prefers the producer's own output. If
- * the producer has none, returns the last step's output, provided its dtype and strides fit; no earlier step writes
- * that output. */
+/* Returns the index of the chain's output in which the product is stored; -1: scratch. Prefers the producer's own
+ * output. If the producer has none, returns the last step's output if its dtype and strides fit. No earlier step
+ * writes that output, so the product stays there until the last step. */
 static int
 output_of(int lead, int nstep, const struct fuse_step *step, const struct view *out, const struct view *result)
 {

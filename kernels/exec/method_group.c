@@ -9,9 +9,10 @@
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
 
-/* Member i is computed by part i of the exec, or by a launch in a bundle. */
+/* One call of the group. Part i of the exec computes member i, unless the member has a kernel that is launched
+ * together with those of other members. */
 struct group_member {
-    struct cuda_launch *launch; /* kernel of this member; NULL: part i of the exec computes the member */
+    struct cuda_launch *launch; /* kernel of this member; NULL: part i of the exec computes it */
     int from[OP_OPERAND];       /* index of each operand of the member among the group's operands; -1: absent */
     int to;                     /* index of the first result among the group's outputs */
 };

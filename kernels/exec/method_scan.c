@@ -1,7 +1,8 @@
-/* method_scan.c - runs the body of a scan once per position. Each operator of the body has an exec of its own.
+/* method_scan.c - runs the body of a scan once per position of an axis. A body is a small program of operators
+ * (kernels/op/base/body.h). Each operator of the body has an exec of its own.
  *
  * A state has two buffers in scratch: the operators of a position read one buffer and write the next state to the
- * other. Slices of operands and outputs are reached by a distance per position, so no slice is copied. */
+ * other. The address of a slice or output advances by a fixed distance per position, so no slice is copied. */
 #include "kernels/exec/exec.h"
 
 #include "kernels/op/base/body.h"
@@ -15,8 +16,9 @@
 
 enum { BODY, AXIS, LENGTH, REVERSE };
 
-/* Address of a value: `bytes` from an operand or result of the scan, from a state's buffer, or from scratch. step:
- * bytes from one position to the next. */
+/* Address of a value of the body: `bytes` after the start of operand `index` or result `index` of the scan, of a
+ * buffer of state `index`, or of scratch. IN_STATE: the buffer that the present position reads; IN_NEXT: the buffer
+ * that it writes. step: distance from one position to the next, bytes. */
 enum base { IN_OPERAND, IN_RESULT, IN_STATE, IN_NEXT, IN_SCRATCH, ABSENT };
 struct address {
     enum base base;
@@ -24,7 +26,7 @@ struct address {
     int64_t bytes, step;
 };
 
-/* One call: part `part` of the exec, with the addresses of its operands and results. */
+/* One call of a part: part number `part` of the exec, with the addresses of its operands and results. */
 struct action {
     int part, nin, nout;
     struct address *in, *out;
@@ -32,20 +34,20 @@ struct action {
 
 struct scan {
     struct bound_body b;
-    struct view *view;       /* by value */
-    struct address *address; /* by value */
-    int64_t *buffer;         /* [2 * states] by state: offsets of its two buffers in scratch, bytes */
+    struct view *view;       /* [nvalue] views of the body's values */
+    struct address *address; /* [nvalue] addresses of the body's values */
+    int64_t *buffer;         /* [2 * states] offsets in scratch of the two buffers of each state, bytes */
     struct action *begin, *each, *end;
     int nbegin, neach, nend;
     int64_t parts_at; /* offset in scratch of the parts' own scratch, bytes */
 };
 
-/* ---- making ---- */
+/* ---- making the parts of a scan ---- */
 
-/* Element-wise operators of the body that one part computes. */
+/* Element-wise operators of the body that are computed together, as one fused exec. */
 enum { CHAIN_STEPS = 24, CHAIN_OPERANDS = 32 };
 struct chain {
-    int n, noperand; /* noperand: operands of all members */
+    int n, noperand; /* noperand: number of operands of all members together */
     int node[CHAIN_STEPS];
 };
 
@@ -54,9 +56,9 @@ struct making {
     struct exec *e;
     struct scan *s;
     int device;
-    int64_t bytes; /* scratch used so far */
-    int64_t most;  /* largest scratch of a part */
-    int *last;     /* by value: the last operator that reads the value; INT_MAX: the value is a result of the body */
+    int64_t bytes; /* size of scratch reserved so far, bytes */
+    int64_t most;  /* largest scratch that a part needs, bytes */
+    int *last;     /* by value: last operator that reads the value; INT_MAX: the body returns it */
     struct chain chain;
 };
 
@@ -93,7 +95,7 @@ add_action(struct making *m, const struct call *c, const struct view *in, const 
     return 0;
 }
 
-/* Adds a copy; `from` absent: fills the result with zeros. */
+/* Adds an action that copies `from` to `to`. If `from` is ABSENT, the action fills `to` with zeros. */
 static int
 copy_action(struct making *m, const struct type *t, const struct view *in, struct address from, const struct view *out,
             struct address to, struct action *list, int *n)
@@ -117,7 +119,7 @@ scan_states(const struct scan *s)
     return s->b.body->nstate + s->b.body->nsum;
 }
 
-/* Returns the view of the output k of one position, and its address. */
+/* Returns the view of one position of the scan's result k; sets *at to its address. */
 static struct view
 output_view(const struct making *m, int k, struct address *at)
 {
@@ -150,8 +152,8 @@ place_inputs(struct making *m)
     }
 }
 
-/* Chooses where an operator writes a value: to the buffer of a next state or to an output, if the value is one, so
- * that no copy is needed; else to scratch. */
+/* Chooses where an operator writes value v. A next state or an output is written to its final place, so that no copy
+ * is needed. Any other value is written to scratch. */
 static struct address
 value_address(struct making *m, int v)
 {
@@ -166,7 +168,8 @@ value_address(struct making *m, int v)
     return (struct address){.base = IN_SCRATCH, .bytes = take_scratch(m, &m->s->view[v])};
 }
 
-/* Makes the result of a view operator a view of the operand's bytes. Returns false if strides cannot express it. */
+/* Makes the result of a view operator share the bytes of the operand, so that no action is needed. Returns false if
+ * n is no view operator, or if strides cannot express the view. */
 static bool
 place_view(struct making *m, const struct body_node *n, const struct call *c)
 {
@@ -214,7 +217,8 @@ may_chain(const struct making *m, int i)
     const struct body_node *n = &m->s->b.body->node[i], *first;
     unsigned flags = device_kind(m->device)->flags;
     bool fits = flags & FUSES && !(flags & COMPILES) && n->op->flags & OP_ELTWISE && n->op->eltwise.f && n->nout == 1;
-    enum dtype d = (enum dtype)m->s->view[n->first].dtype; /* others are rounded between operators */
+    /* Values of other dtypes than f32, f64 and i64 must be rounded after each operator, which a chain does not do. */
+    enum dtype d = (enum dtype)m->s->view[n->first].dtype;
     fits = fits && (d == DT_F32 || d == DT_F64 || d == DT_I64);
     for (int k = 0; k < n->nin; k++) fits = fits && n->in[k] >= 0;
     if (!fits || m->chain.n == 0) return fits;
@@ -257,7 +261,7 @@ end_chain(struct making *m)
     return 0;
 }
 
-/* Makes operator i a view of its operand, a member of the chain, or a part. */
+/* Prepares operator i: as a view of its operand, as the next member of the chain, or as a separate part. */
 static int
 make_node(struct making *m, int i)
 {
@@ -284,7 +288,7 @@ last_readers(struct making *m)
     return last;
 }
 
-/* ---- copies ---- */
+/* ---- copies of states and outputs ---- */
 
 static bool
 is_at(const struct address *a, enum base base, int index)
@@ -309,7 +313,8 @@ make_result_copies(struct making *m)
     return 0;
 }
 
-/* Adds the copies before the first position, which fill the states, and after the last, which return them. */
+/* Adds the copies that fill the states before the first position, and the copies that return the states after the
+ * last position. */
 static int
 make_ends(struct making *m)
 {
@@ -358,7 +363,7 @@ make_scan(struct exec *e, int device)
     return exec_accept(e, &method_scan, "scan", s, (size_t)(m.bytes + m.most));
 }
 
-/* ---- running ---- */
+/* ---- running a scan ---- */
 
 /* One position of a run. odd: the states are in their second buffers. */
 struct moment {

@@ -22,8 +22,8 @@ needs_dense(const struct kernel_variant *variant, const struct exec *e, int i)
     return !variant->takes || !variant->takes(&k, i);
 }
 
-/* Returns true if the variant accepts the call. Sets seen[] to the operands' views as the variant would read them,
- * with dense copies where it needs them. */
+/* Returns true if the variant accepts the call. Sets seen[] to the views that the variant would read: where it needs
+ * dense operands, those of dense copies. */
 static bool
 variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {
@@ -113,7 +113,7 @@ make_variant(struct exec *e, int device)
         if (needs_dense(v->kernel, e, i)) stage_operand(e, i, e->in[i].dtype);
     if (v->kernel->prepare) TRY(v->kernel->prepare(&seen, &v->state, &bytes));
     if (v->state) e->more_bytes = STATE_BYTES;
-    /* The variant's own scratch comes first: moves the staged copies, which were laid out from offset 0, after it. */
+    /* Moves the dense copies, which were laid out from offset 0 of scratch on, behind the variant's own scratch. */
     for (int i = 0; i < e->nin; i++) e->stage_in[i].at += align_64(bytes);
     for (int i = 0; i < e->nout; i++) e->stage_out[i].at += align_64(bytes);
     stage_reserve(e, (int64_t)bytes, 1);

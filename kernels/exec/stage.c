@@ -68,10 +68,10 @@ stage_clear(struct exec *e)
     e->scratch_bytes = 0;
 }
 
-/* ---- running ---- */
+/* ---- copying operands and results in a run ---- */
 
-/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every act
- * copies the views of all its calls. */
+/* Makes v a view of `data` with the dimensions of `like`. Copies only the dimensions in use, because every run
+ * copies the views of all operands and results. */
 static void
 aim(struct view *v, const struct view *like, void *data)
 {

@@ -33,8 +33,8 @@ add_batch(const struct type *scores, const struct type *x, struct str *text)
         str_addf(text, "%c", x->dim[d] == 1 && scores->dim[d] != 1 ? '1' : letter(d));
 }
 
-/* Writes the letters of operand x to a dimension rule (sbp/rule.h). The first `own` dimensions of x broadcast to
- * the first n dimensions of the scores. */
+/* Appends the letters of operand x to the SBP rule. The first `own` dimensions of x broadcast to the first n
+ * dimensions of the scores. */
 static void
 add_letters(const struct type *scores, int n, const struct type *x, int own, struct str *text)
 {

@@ -105,7 +105,7 @@ both(struct build *b, struct val *x, struct val *y)
     return x && y ? b_add(b, x, y) : x ? x : y;
 }
 
-/* Values of the gradient of the gradient, in f32 for 16-bit floats; NULL: no gradient passes. h, i, j and m are the
+/* Values for the gradient of this operator, in f32 for 16-bit floats; NULL: the value is 0. h, i, j and m are the
  * gradients of dq, dk, dv and of the result for the sinks. slope: derivative of the softcap.
  *
  *   e = p * scale * (t - mean) * slope,  a = h k^T + q i^T, the gradient of e
@@ -115,7 +115,7 @@ struct second {
     struct val *p, *dp;       /* weights of keys, and the gradient of the weights */
     struct val *rest, *drest; /* weight of the sink, and its gradient */
     struct val *dt, *dmean;   /* gradients of t and of mean */
-    struct val *du;           /* gradient of the scores before the softcap; the part that passes through slope */
+    struct val *du;           /* gradient of the scores before the softcap: the part from the derivative of slope */
 };
 
 /* Returns the product x * y; NULL if x or y is NULL. */
@@ -140,7 +140,7 @@ slope_of(struct build *b, struct val *bounded)
     return bounded ? b_shift(b, b_scale(b, b_square(b, bounded), -1), 1) : NULL;
 }
 
-/* Returns x times the derivative of the bounded scores. */
+/* Returns x * slope, where slope is the derivative of the softcap; returns x if there is no softcap. */
 static struct val *
 sloped(struct build *b, struct val *x, struct val *slope)
 {

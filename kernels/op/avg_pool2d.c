@@ -27,7 +27,7 @@ ref(const struct kcall *k)
  *
  *            32x64x112x112  32x64x56x56  32x256x28x28  32x512x14x14  bf16: 32x64x56x56  32x512x14x14
  *   oneDNN              9.0          2.2           4.7          0.56               0.94          0.50
- *   ours                3.9          1.5           5.0          2.04               1.65          2.08 */
+ *   loops               3.9          1.5           5.0          2.04               1.65          2.08 */
 
 static bool
 dnnl_accepts(const struct kcall *k)

@@ -32,7 +32,7 @@ ref(const struct kcall *k)
  *
  *            32x64x112x112  32x64x56x56  32x128x40x40  32x256x28x28  32x512x14x14  bf16: 32x64x56x56
  *   oneDNN             11.5      2.3-3.4           5.1           5.1          0.98               2.2
- *   ours                6.9           2.8           6.3           8.7          1.87               3.2 */
+ *   loops               6.9           2.8           6.3           8.7          1.87               3.2 */
 
 static bool
 dnnl_accepts(const struct kcall *k)

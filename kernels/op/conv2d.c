@@ -133,7 +133,7 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Checks that x and w have 4 dimensions and that their channels fit. */
+/* Checks that x and w have 4 dimensions, and that their numbers of channels fit the number of groups. */
 static int
 check_channels(const struct call *c)
 {

@@ -4,7 +4,7 @@
 
 enum { SIZES };
 
-/* Appends the dimension rule, in which the operand's dimensions are the last dimensions of the result. */
+/* Appends the SBP rule: the operand's dimensions have the letters of the last dimensions of the result. */
 static int
 more(const struct call *c)
 {

@@ -104,7 +104,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
         din[0] = b_call(b, &op_gather_grad, 3, (struct val *[]){n->in[0], n->in[1], dout[0]}, n->attr);
 }
 
-/* ---- variant: one line of positions per line of x ----
+/* ---- variant: the positions of one line read one line of x ----
  *
  * Elements of f32 in the cache, one core of an EPYC, us:
  *
@@ -119,7 +119,7 @@ struct work {
     int64_t nid; /* number of positions (ids) along the axis */
 };
 
-/* Copies the element that an id selects, or writes 0 if this rank does not hold it. */
+/* Copies the element that an id selects; writes 0 if another rank holds the element. */
 INLINE void
 take_one(char *to, const char *line, int64_t here, int64_t apart, int64_t width)
 {

@@ -97,11 +97,11 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-/* ---- variant: one line of positions per line of the result ----
+/* ---- variant: the positions of one line add to one line of the result ----
  *
  * The scratch memory holds the sums of one line, and is cleared again after each line. Only the elements that
- * received a sum are rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us;
- * with the sums of all lines in scratch memory, 416 us. */
+ * received a sum are rounded, stored and cleared. f32{256, 100} to {256, 5000} on one core of an EPYC: 116 us; with
+ * the sums of all lines in scratch memory, 416 us. */
 
 union sum {
     double f;

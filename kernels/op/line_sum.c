@@ -1,8 +1,8 @@
 /* line_sum.c - a sum over split dimensions: like sum, except for its gradient.
  *
- * The gradient of sum is repeated along the summed dimensions in the layout of the sum. The repeated gradient, of
- * x's size, would then have to be moved to x's layout. In line_sum the gradient is multiplied by ones in
- * x's layout, so that only one number per line is moved. */
+ * The gradient of sum repeats dy along the summed dimensions, in the layout of dy. The repeated tensor has x's size,
+ * and would have to be moved to x's layout. The gradient of line_sum multiplies dy by ones that have x's layout. So
+ * ranks exchange only dy, one number per line of summed elements. */
 #include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"

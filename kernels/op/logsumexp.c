@@ -30,10 +30,10 @@ exp_sum(struct build *b, struct val *x, struct val *m, const struct attr *axis)
 /* Builds m + log(sum of e^(x - m)). m is near the maximum but finite, so that the result for an x with an infinity
  * is infinite, not NaN. The result does not depend on m, so m is rounded to an integer, whose derivative is 0.
  *
- * m has more than one reader. A partial maximum passes through increasing operators, so each reader would complete
- * the maximum separately. A product, even with 1, does not pass partial maxima. So m is multiplied by 1, which
- * completes the maximum once. The sum over ranks is in f64, too: if m and the logarithm nearly cancel, a sum of f32
- * exponentials lacks the digits of the result. */
+ * The maximum is partial, P(max), and m is read twice. An increasing operator such as floor keeps a partial maximum
+ * partial, so each reader of m would complete the maximum with an exchange of its own. A product, even with 1, needs
+ * the complete maximum. So m is multiplied by 1, and the maximum is completed once. The sum over ranks is in f64,
+ * too: if m and the logarithm nearly cancel, a sum of f32 exponentials lacks the digits of the result. */
 static struct val *
 by_parts(struct build *b, struct val *x, const struct call *c)
 {
@@ -82,8 +82,8 @@ moved(struct build *b, const struct call *c, struct val *x, const int64_t *order
     return c->attr[KEEPDIM].i ? b_reshape(b, y, n, size) : y;
 }
 
-/* Builds the call on an f32 copy of 16-bit floats and integers. The gradient then is f32, too: computed from a y
- * rounded to 16 bits, e^(x - y) would contain y's rounding error. */
+/* Converts 16-bit floats and integers to f32, and builds the call on the copy. The gradient then is f32, too:
+ * computed from a y rounded to 16 bits, e^(x - y) would contain y's rounding error. */
 static int
 build(struct build *b, const struct call *c, struct val *const *in, struct val **out)
 {

@@ -22,8 +22,8 @@ batch_dims(int ndim)
     return MAX(ndim - 2, 0);
 }
 
-/* Appends the rule letters of operand k's batch dimensions, aligned with the last of the result's n batch
- * dimensions; '1' for a dimension that is broadcast. */
+/* Appends the SBP rule's letters of operand k's batch dimensions. As in NumPy, they are aligned with the last of the
+ * result's n batch dimensions. A dimension that is broadcast has '1' instead of a letter. */
 static void
 add_batch(const struct call *c, int k, int n, struct str *rule)
 {
@@ -73,8 +73,8 @@ matmul_build(struct build *b, const struct call *c, struct val *const *in, struc
 /* ---- gradient ---- */
 
 /* Builds da = g b^T and db = a^T g, where g is the gradient of the result. Sums da and db over the batch dimensions
- * along which the operand was repeated. If the whole batch has one b, the product itself computes the sum over the
- * batch. */
+ * along which the operand was repeated. If b has no batch dimensions, one product (contract) computes db and its sum
+ * over the batch. */
 static void
 matmul_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -125,7 +125,8 @@ product_i(const struct product *p, int64_t a, int64_t b, int64_t c)
         }
 }
 
-/* Returns the index of v's matrix that a position in the result's batch uses; dimensions of size 1 are repeated. */
+/* Returns the offset, in elements, of the matrix of v for position at[] of the result's batch. Dimensions of size 1
+ * are repeated. */
 static int64_t
 matrix_at(const struct view *v, const int64_t *at, int nbatch, int64_t elements)
 {

@@ -30,7 +30,7 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* Computes the answers of one row, whose codes start at `first`. */
+/* Computes the codes that answer the shards of one row. The codes of these shards start at index `first`. */
 static void
 join(const struct kcall *k, int64_t first, int64_t parts)
 {

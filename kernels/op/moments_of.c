@@ -13,8 +13,8 @@ enum { X, TOLD, BACK };
 enum { MEAN, RSTD };
 enum { DIMS, EPS };
 
-/* Returns the number of dimensions before the dimension of shards. A negative result means that x has no dimension
- * of shards. */
+/* Returns the number of dimensions before the dimension of shards. A negative number: x has no dimension of
+ * shards. */
 static int
 lead_of(const struct call *c)
 {
@@ -121,7 +121,7 @@ static const char line[] = MOMENTS_BODY({
     });
 });
 
-/* Decodes a number from a code, byte by byte. */
+/* Returns the number of operations: two per byte of the codes, because codes are decoded byte by byte. */
 static double
 flops(const struct call *c)
 {

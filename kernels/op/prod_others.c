@@ -5,8 +5,8 @@
  * all results are 0.
  *
  * Second-order gradients are right, too: the derivative with respect to a zero is the product of the remaining
- * factors. rest and count must be computed from x, because a zero affects the other products, and only the gradient
- * of x contains this effect. */
+ * factors. The operands rest and count must be those of x. An x that is zero affects the other results through
+ * count, which has no gradient, so the gradient of x contains this effect. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 

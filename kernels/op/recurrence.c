@@ -50,8 +50,8 @@ logistic(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* One hidden unit at one step. x, a, bias: terms of its gates, n elements apart. saved: values that backward
- * needs. */
+/* One hidden unit at one step. x, a, bias: summands of the unit's first gate; those of the next gate are n elements
+ * further. saved: values that backward needs, also n elements apart. */
 struct unit {
     int64_t n;
     const double *x, *a, *bias;

@@ -38,8 +38,9 @@ infer(const struct call *c, int64_t *size)
     return 0;
 }
 
-/* One hidden unit of a row. The terms of its gates are n elements apart. dh, dc: in: gradients of the states after
- * the step; out: gradients of the states before the step, except the part of dh through a = h w^T. */
+/* One hidden unit of a row, in one step of backward. saved: values that forward saved, n elements apart. dh, dc: at
+ * first the gradients of the states after the step, then those of the states before the step. dh then lacks the
+ * gradient through a = h w^T, which through_products() adds. */
 struct unit_back {
     int64_t n;
     const double *saved;
@@ -93,7 +94,7 @@ given(const struct view *v, int64_t at)
     return v->dtype == DT_NONE ? 0 : f64_of(v)[at];
 }
 
-/* Returns the index of a row's state before step s among all states; -1: the state before all steps. */
+/* Returns the index, among all states, of the row's state before step s; -1: no step comes before. */
 static int64_t
 index_before(const struct recur *r, int64_t row, int64_t s)
 {

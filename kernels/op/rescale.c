@@ -127,7 +127,7 @@ const struct op op_rescale = {
     .partial.linear = "0|1",
     .grad.build = grad,
     .grad.saves = "01",
-    .eltwise = {.tile = TILE_MUL}, /* an optimiser update may absorb this product (update.h) */
+    .eltwise = {.tile = TILE_MUL}, /* an optimiser update may compute this product itself (update.h) */
     .host.ref = ref,
     .gpu.line = line,
     .gpu.line_dims = no_dims,

@@ -1,8 +1,9 @@
-/* scan.c - runs a body once per position of an axis, and carries states from one position to the next.
+/* scan.c - runs a body, a small program of operators, once per position of an axis, and carries states from one
+ * position to the next.
  *
- * Operands: the first states; tensors whose slices along the axis the body reads; captured values, which all positions
- * share. Results: the last states, the sums, and the outputs of all positions, joined along the axis. The body is an
- * attribute (kernels/op/base/body.h), so a plan has one task per device, whatever the length.
+ * Operands: the first states; tensors whose slices along the axis the body reads; captured values, which all
+ * positions share. Results: the last states, the sums, and the outputs of all positions, joined along the axis. The
+ * body is an attribute (kernels/op/base/body.h), so a plan has one task per device, whatever the length.
  *
  * The gradient is another scan, in the opposite direction (reverse_body in runtime/graph/op.h). */
 #include "kernels/cpu/eltwise/eltwise.h"
@@ -17,18 +18,20 @@ enum { BODY, AXIS, LENGTH, REVERSE };
 
 /* ---- rule ---- */
 
-/* State of writing a rule. Each split factor has a letter of its own. The other factors of one size share letters, but
- * a tensor has no letter twice. read: an operand has the letter; here: the tensor that is being written has it. */
+/* State of writing the SBP rule of a scan. A factor is a group of dimensions that are split alike (body.h). Each
+ * factor that may be split has a letter of its own. Dimensions of other factors share a letter if they have the same
+ * size, but a tensor has no letter twice. read: by letter, an operand has it; here: by letter, the tensor that is
+ * being written has it. */
 struct letters {
     const struct bound_body *b;
     struct str *rule;
     int64_t size[RULE_FACTOR];
-    int factor[RULE_FACTOR]; /* factor that has the letter alone; -1: factors of one size share the letter */
+    int factor[RULE_FACTOR]; /* by letter: its factor; -1: dimensions of unsplit factors share the letter */
     bool read[RULE_FACTOR], here[RULE_FACTOR], full;
     int n;
 };
 
-/* Writes the letter of a dimension. factor -1: the dimension has none. */
+/* Writes the letter of a dimension. factor -1: the dimension belongs to no factor. */
 static void
 write_letter(struct letters *l, int factor, int64_t size, bool operand)
 {
@@ -44,7 +47,8 @@ write_letter(struct letters *l, int factor, int64_t size, bool operand)
     str_addf(l->rule, own < 0 ? "[%c]" : "%c", letter(i));
 }
 
-/* Writes the dimensions of a value, with a dimension of the positions at `axis`; axis -1: without one. */
+/* Writes the dimensions of a value, and at index `axis` the dimension over which the scan iterates; axis -1: the
+ * tensor lacks that dimension. */
 static void
 write_dims(struct letters *l, const struct body_value *v, int64_t axis, int64_t length, bool operand)
 {
@@ -145,7 +149,7 @@ flops(const struct call *c)
 
 /* ---- reference ---- */
 
-/* Returns a dense copy of a view's sizes, in the dtype of references. */
+/* Returns a dense view with the sizes of v and new memory, in the dtype of references (f64 or i64). */
 static struct view
 reference_view(struct arena *a, const struct view *v)
 {
@@ -175,7 +179,8 @@ ref_node(const struct kcall *k, const struct bound_body *b, int i, const struct 
     return 0;
 }
 
-/* Copies a value to position t of the stack, or, if `write` is false, position t of the stack to the value. */
+/* Copies a value to position t of a tensor of slices or outputs (the stack). If `write` is false, copies position t
+ * of the stack to the value. */
 static void
 copy_position(const struct view *stack, int64_t axis, int64_t t, const struct view *value, bool write)
 {

@@ -1,8 +1,9 @@
 /* shift.c - moves the shards of a tensor around a mesh axis (rille.per_rank): a ring exchange.
  *
  * The tensor is split along `axis` over one mesh axis into equal shards. The rank with coordinate c of the mesh axis
- * receives the shard of coordinate c - ranks (modulo the axis size). So the operand is moved to a placement with the
- * same devices in another order, and the result is a view of the operand on each device. */
+ * receives the shard of coordinate c - ranks (modulo the axis size). Boxing (redistribution) does this: it moves the
+ * operand to a placement with the same devices in another order. On each device, the result is a view of the moved
+ * operand. */
 #include "kernels/op/base/op_impl.h"
 
 #include <string.h>

@@ -76,7 +76,7 @@ struct piece { /* the gradient of entries start .. stop - 1 of the axis */
     struct val *g;
     int64_t start, stop;
     int32_t nth;  /* position in the list of operands; pieces with equal start and stop keep this order */
-    int64_t step; /* distance between entries; if > 1, stop is start + the number of entries (sum_strided) */
+    int64_t step; /* distance between entries; if > 1, stop is start + the number of entries */
 };
 
 static int
@@ -140,7 +140,8 @@ add_values(struct build *b, int32_t n, struct val *const *x)
     return total;
 }
 
-/* Adds values of one shape. If all are slice_grads, joins them instead. */
+/* Returns the sum of values of one shape. If all are slice_grads that are not computed yet, joins their operands
+ * instead. */
 static struct val *
 sum_values(struct build *b, int32_t n, struct val *const *x)
 {
@@ -169,8 +170,8 @@ sum_equal_pieces(struct build *b, int32_t n, struct piece *p)
     return left;
 }
 
-/* Returns the sum of pieces that cover one connected range. Joins pieces that do not overlap into one layer, as
- * many as possible, and adds the layers. */
+/* Returns the sum of pieces that cover one connected range. Joins pieces that do not overlap to layers, with as many
+ * pieces per layer as possible, and adds the layers. */
 static struct piece
 sum_connected_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p, int64_t stop)
 {
@@ -264,7 +265,8 @@ list_pieces(int axis, int n, struct val *const *x, struct piece *p)
     return count;
 }
 
-/* Returns the sum of slice_grads: joins those that have one axis and step. */
+/* Returns the sum of slice_grads: joins slice_grads with the same axis and step to one tensor, and adds these
+ * tensors. */
 static struct val *
 sum_slices(struct build *b, int n, struct val *const *x)
 {

@@ -194,7 +194,8 @@ keys(const struct work *w, int64_t first, int64_t n, uint64_t *key)
         integer_keys(n, flip, key);
 }
 
-/* Offers n keys to the heap of their line. from: position of the first key in the line. */
+/* Adds each of n keys of a line to the line's heap, if the key is among the best so far. from: position of the first
+ * key in the line. */
 static void
 let_all_in(const struct work *w, const uint64_t *key, int64_t from, int64_t n, struct entry *heap, int64_t *have)
 {
@@ -236,9 +237,10 @@ one_line(const struct work *w, int64_t r, struct entry *heap)
     give(w, r, first, heap, have);
 }
 
-/* A double that holds a float does not use its last 29 bits. These bits store the position of the element, so that
- * one integer is the key of value and position, and an earlier position makes a greater key. Each key is compared
- * with the best keys so far by minimum and maximum, without branches, because a branch would be mispredicted. */
+/* A double that holds a float does not use its last 29 bits. A key stores the element's position in these bits, so
+ * that one integer comparison orders by value and then by position; an earlier position makes a greater key.
+ * few_best() updates the best keys by minimum and maximum, without branches, because branches would be
+ * mispredicted. */
 enum { FEW = 8, FLOAT_REST = (1 << 29) - 1 };
 INLINE void
 few_best(const uint64_t *key, int64_t size, int64_t n, uint64_t *best)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- writing ---- */
+/* ---- writing the text of a body ---- */
 
 static bool
 is_default(const struct attr_def *def, const struct attr *a)
@@ -50,11 +50,11 @@ body_write(const struct op *op, const struct attr *attr, int nin, const int *in,
     str_add(s, ")");
 }
 
-/* ---- reading ---- */
+/* ---- reading the text of a body ---- */
 
 enum { MOST_INPUTS = 1 << 8, MOST_NODES = 1 << 12, MOST_TEXT = 1 << 20, MOST_DEPTH = 8 };
 
-/* State of reading a text. bad: an error was found; the reader then makes no progress. */
+/* State of reading a text. bad: the text has an error; the reader then skips nothing more. */
 struct reader {
     const char *begin, *at;
     struct arena *arena;
@@ -105,7 +105,7 @@ read_name(struct reader *r, char name[64])
     r->at += n;
 }
 
-/* Reads the text of a body within braces. */
+/* Reads the text of a nested body, in braces. Returns the number of the body. */
 static int64_t
 read_inner(struct reader *r)
 {
@@ -243,11 +243,11 @@ read_results(struct reader *r)
     if (b->noutput < 0 || *r->at || body_noperand(b) == 0) r->bad = true;
 }
 
-/* ---- interning ---- */
+/* ---- interning bodies by their text ---- */
 
 enum { MOST_BODIES = 1 << 16 };
 
-/* The bodies of the process. Slots below `count` are constant, so readers need no lock. */
+/* All bodies of the process. Entries below `count` never change, so readers need no lock. */
 static struct {
     pthread_mutex_t lock;
     struct arena arena;
@@ -281,7 +281,8 @@ add_body(struct reader *r, uint64_t hash, int64_t *number)
     return 0;
 }
 
-/* Returns the number of a body in *number, and adds the body to the table. The caller holds the lock. */
+/* Sets *number to the number of the body with this text. Adds the body to the table if it is new. The caller holds
+ * the lock. */
 static int
 read_body(const char *text, size_t n, int depth, int64_t *number)
 {

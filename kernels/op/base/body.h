@@ -38,27 +38,27 @@ struct body {
 
 /* Returns the number of the body with this text in *number. E_ARG: the text is no body. */
 int body_number(const char *text, int64_t *number);
-/* Returns the body with this number; NULL: there is none. */
+/* Returns the body with this number; NULL: no body has it. */
 const struct body *body_at(int64_t number);
-/* Returns the number of the operand that input i is; -1: input i is a sum. */
+/* Returns the number of the call's operand that input i receives; -1: input i is a sum, which has no operand. */
 int body_operand(const struct body *b, int i);
-/* Returns the number of operands of a call. */
+/* Returns the number of operands of a scan with this body: one for each state, slice and captured value. */
 int body_noperand(const struct body *b);
 int body_nresult(const struct body *b);
-/* Appends one operator of a body. in: numbers of the operands' values; -1: absent. */
+/* Appends the text of one operator to the text of a body. in: numbers of the operands' values; -1: absent. */
 void body_write(const struct op *op, const struct attr *attr, int nin, const int *in, struct str *s);
 
 /* ---- a body with the types of a call ---- */
 
-/* A dimension of a value. factor: number of the dimension's factor; -1: the dimension has size 1. Dimensions with equal
- * factors have equal sizes, and are split alike. */
+/* Type of one value of the body, and the factor of each dimension. A factor is a group of dimensions that have equal
+ * sizes and are split alike. factor -1: the dimension has size 1. */
 struct body_value {
     struct type type;
     int factor[MAX_DIM];
 };
 struct body_factor {
     bool split; /* a layout may split the factor: the ranks then run the body on their shards, without communication */
-    int joined; /* 1 + the factor that the dimensions have instead of this one; 0: none */
+    int joined; /* 1 + number of the factor into which this factor was merged; 0: not merged */
     int64_t size;
 };
 struct bound_body {
@@ -69,19 +69,20 @@ struct bound_body {
     struct body_factor *factor;
     int nfactor;
 };
-/* Infers the types of all values of a call's body, and the factors of their dimensions. axis: the axis of slices and
- * outputs along which the positions are. E_ARG, E_SHAPE, E_DTYPE: the operands do not suit the body. */
+/* Infers the types of all values of a call's body, and the factors of their dimensions. axis: dimension over which
+ * the scan iterates, in tensors of slices and outputs. E_ARG, E_SHAPE, E_DTYPE: the operands do not suit the body. */
 int body_bind(struct arena *a, const struct call *c, int64_t axis, struct bound_body *out);
-/* Returns the axis of the positions in a tensor of slices with ndim dimensions. */
+/* Returns the dimension over which the scan iterates, in a tensor of slices or outputs with ndim dimensions. */
 static inline int
 body_axis(int64_t axis, int ndim)
 {
     return (int)MIN(axis, ndim - 1);
 }
-/* Returns the view of one position of a tensor of slices. */
+/* Returns the view of one position of a tensor of slices or outputs. */
 struct view body_slice(const struct view *whole, int64_t axis);
-/* Returns true if the shards of operands and results belong together: factors that a layout may split have equal sizes
- * in all of them, and all other dimensions are complete. */
+/* Returns true if the shards of all operands and results can be used together. The tensors of slices and outputs
+ * must have `length` positions. A factor that a layout may split must have one size in all shards. All other
+ * dimensions must be complete. */
 bool body_fits(struct arena *a, const struct bound_body *b, const struct kcall *k, int64_t axis, int64_t length);
 /* Returns the views of all values on one rank, without data. Inputs have the strides of the operands, other values are
  * dense. */

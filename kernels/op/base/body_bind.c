@@ -1,8 +1,9 @@
 /* body_bind.c - finds the types of a body's values for a call, and the dimensions that a layout may split.
  *
- * Dimensions that a rule of the body's operators gives one letter belong to one factor. A factor may be split if each
- * operator has a signature for the layouts that its operands then have, if the next states have the layouts of the
- * states, and if every result is split or a partial sum. */
+ * A factor is a group of dimensions that are split alike. Dimensions are in one factor if the SBP rule of one of the
+ * body's operators gives them the same letter. A factor may be split if three conditions hold: each operator has a
+ * signature for the layouts that its operands then have; the next states have the layouts of the states; every
+ * result is split or a partial sum. */
 #include "kernels/op/base/body.h"
 
 #include "runtime/data/arena.h"
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- types ---- */
+/* ---- types of a body's values ---- */
 
 static int
 refuse(const struct call *c, const char *what)
@@ -59,7 +60,8 @@ words_of(const char *text)
     return n;
 }
 
-/* Returns true if an attribute has a value that the operator's functions may rely on. */
+/* Returns true if the index of a word or of an axis is in range, so that the operator's functions need not check the
+ * index. */
 static bool
 attr_fits(const struct attr_def *def, const struct attr *a, const struct type *x)
 {
@@ -111,10 +113,10 @@ check_states(const struct call *c, const struct bound_body *b)
     return 0;
 }
 
-/* ---- factors ---- */
+/* ---- grouping dimensions into factors ---- */
 
-/* Groups of dimensions. Dimension d of value v has the number v * MAX_DIM + d. above: another dimension of the group;
- * itself for the group's representative. */
+/* Groups of dimensions (union-find). Dimension d of value v has the index v * MAX_DIM + d. above: by dimension,
+ * another dimension of its group; the group's representative has its own index. */
 struct groups {
     struct bound_body *b;
     int *above;
@@ -159,12 +161,13 @@ join_letters(struct groups *g, int i)
     }
 }
 
-/* Numbers the factors of all dimensions. */
+/* Gives each group of dimensions a factor number. */
 static void
 number_factors(struct arena *a, const struct groups *g)
 {
     struct bound_body *b = g->b;
-    int *number = ARENA_ARRAY(a, int, b->body->nvalue *MAX_DIM), n = 0; /* by representative: 1 + its factor */
+    /* by representative of a group: 1 + number of the group's factor; 0: not numbered yet */
+    int *number = ARENA_ARRAY(a, int, b->body->nvalue *MAX_DIM), n = 0;
     b->factor = ARENA_ARRAY(a, struct body_factor, b->body->nvalue * MAX_DIM);
     for (int v = 0; v < b->body->nvalue; v++)
         for (int d = 0; d < b->value[v].type.ndim; d++) {
@@ -191,15 +194,15 @@ find_factors(struct arena *a, struct bound_body *b)
 
 /* ---- which factors may be split ---- */
 
-/* Layouts of the values on one mesh axis, while one factor is split. open: the layout is not known yet, because a sum
- * begins with zeros, which any layout can hold. */
+/* Layout of one value on one mesh axis, while one factor is split. open: the layout is not known yet. A sum is open
+ * at first, because it begins with zeros, which any layout can hold. */
 struct entry {
     bool open;
     struct sbp sbp;
 };
 
-/* Returns true if the layout suits a split of the factor: it splits the value's dimension of this factor, and no
- * other dimension. A layout of a value without this factor must split no dimension. */
+/* Returns true if a value may have layout s while the factor is split. A value with a dimension of this factor must
+ * be split along this dimension. Any other value must be replicated or a partial sum. */
 static bool
 entry_suits(const struct body_value *v, int factor, struct sbp s)
 {
@@ -208,8 +211,8 @@ entry_suits(const struct body_value *v, int factor, struct sbp s)
     return s.kind != SBP_P || s.reduce == RED_SUM;
 }
 
-/* Sets the layout of an input: split along the dimension of the factor. Returns false if two dimensions have the
- * factor. */
+/* Sets the layout of an input: split along the dimension of the factor, or replicated if there is none. Returns
+ * false if two dimensions have the factor. */
 static bool
 input_entry(const struct body_value *v, int factor, struct entry *e)
 {
@@ -225,7 +228,8 @@ is_same_sbp(struct sbp x, struct sbp y)
     return x.kind == y.kind && (x.kind != SBP_S || x.axis == y.axis) && (x.kind != SBP_P || x.reduce == y.reduce);
 }
 
-/* Returns true if the signature has the layouts of the operands, and layouts of the results that suit the factor. */
+/* Returns true if the signature fits: its operand layouts are those of the operands, and its result layouts suit the
+ * split of the factor. */
 static bool
 sig_fits(const struct bound_body *b, int i, const struct sig *s, int factor, const struct entry *e)
 {
@@ -239,7 +243,8 @@ sig_fits(const struct bound_body *b, int i, const struct sig *s, int factor, con
     return true;
 }
 
-/* Sets the layouts of a node's results. Returns false if no signature suits the operands. */
+/* Sets the layouts of a node's results, and of its open operands, by the first signature that fits. Returns false if
+ * no signature fits. */
 static bool
 pass_node(const struct bound_body *b, int i, const struct sig_list *list, int factor, struct entry *e)
 {
@@ -254,8 +259,8 @@ pass_node(const struct bound_body *b, int i, const struct sig_list *list, int fa
     return true;
 }
 
-/* Returns how many of the inputs, nodes and results can be computed while the factor is split; all of them
- * (all_splits): the factor may be split. */
+/* Tries to split the factor. Returns the number of inputs, nodes and results, in this order, up to the first that
+ * does not permit the split. The factor may be split if all do (all_splits). */
 static int
 count_splits(const struct bound_body *b, const struct sig_list *list, int factor, struct entry *e)
 {
@@ -281,7 +286,7 @@ all_splits(const struct body *body)
     return body->ninput + body->nnode + body_nresult(body);
 }
 
-/* Gives the dimensions that had factor `of` in the list `was` the factor `to`. */
+/* Sets the factor of each dimension to `to` if the dimension's original factor, in `was`, is `of`. */
 static void
 set_factor(const struct bound_body *b, const int *was, int of, int to)
 {
@@ -290,8 +295,9 @@ set_factor(const struct bound_body *b, const int *was, int of, int to)
             if (was[v * MAX_DIM + d] == of) b->value[v].factor[d] = to;
 }
 
-/* Decides whether factor f may be split, alone or together with later factors of its size. Such factors are one
- * dimension, which no node connects: a gradient adds a sum over the batch of one value to that of another value. */
+/* Decides whether factor f may be split, alone or merged with later factors of the same size. Merging is needed for
+ * dimensions that must be split alike although no operator's rule connects them. Example: a gradient is the sum of
+ * two sums over the batch, which are computed from different values. */
 static void
 find_split(struct bound_body *b, const struct sig_list *list, const int *was, int f, struct entry *e)
 {
@@ -340,7 +346,7 @@ body_bind(struct arena *a, const struct call *c, int64_t axis, struct bound_body
     return find_splits(a, b);
 }
 
-/* ---- views ---- */
+/* ---- views of a body's values ---- */
 
 struct view
 body_slice(const struct view *whole, int64_t axis)
@@ -356,7 +362,8 @@ body_slice(const struct view *whole, int64_t axis)
     return v;
 }
 
-/* Stores the ranges of factors that an input's shard has: the range of factor f is dimension 0 of the view of[f]. */
+/* Stores the range of each factor in an input's shard: size, offset and global size are those of dimension 0 of the
+ * view of[f] of factor f. */
 static void
 note_ranges(const struct body_value *v, const struct view *shard, struct view *of)
 {
@@ -401,7 +408,8 @@ body_views(struct arena *a, const struct bound_body *b, const struct kcall *k, i
     return view;
 }
 
-/* Returns true if the shard of a value has these sizes of factors; -1: not known yet. */
+/* Returns true if the shard's dimensions have the sizes size[] of their factors. Sets a size that is not known yet
+ * (-1). */
 static bool
 has_sizes(const struct bound_body *b, const struct body_value *v, const struct view *shard, int64_t *size)
 {

@@ -128,7 +128,7 @@ b_shift(struct build *b, struct val *x, double f)
     return b_add(b, x, b_number(b, f));
 }
 
-/* ---- with attributes ---- */
+/* ---- calls of operators with attributes ---- */
 
 static struct attr *
 attr_named(const struct op *op, struct attr *attr, const char *name)
@@ -230,8 +230,8 @@ b_along(struct build *b, struct val *x, struct val *y)
     return x && y ? b_mul(b, b_cast(b, b_true(b, x), x->type.dtype), y) : NULL;
 }
 
-/* Returns true if n is a view of its whole operand that keeps the operand's layout. A view of a part does
- * not qualify: if several parts of one sum were cast, each cast would compute the whole sum again in f32. */
+/* Returns true if n is a view of its whole operand and keeps the operand's layout. A view of a part does not
+ * qualify: if several parts of one sum were cast, each cast would compute the whole sum again in f32. */
 static bool
 shows_all(const struct node *n)
 {

@@ -73,19 +73,19 @@ struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);
 /* Reshapes y, which has the shape of n's result, so that the dimensions that n reduces have size 1. */
 struct val *b_keepdim(struct build *b, const struct node *n, struct val *y);
 
-/* The functions below build sums and maxima along a split axis. The gradients of the sums have the layout of x, so
- * that only one number per line is moved. */
-/* Builds the maximum of each line, kept with size 1 and derivative 0 (stop_gradient). Callers subtract the maximum
- * from x, so that exponentials do not overflow. */
+/* The functions below build sums and maxima of lines; a line has the elements along an axis that is split over
+ * ranks. The gradients of the sums have the layout of x, so that ranks exchange only one number per line. */
+/* Builds the maximum of each line, and keeps the axis with size 1. The result has derivative 0 (stop_gradient).
+ * Callers subtract the maximum from x, so that exponentials do not overflow. */
 struct val *b_line_max(struct build *b, struct val *x, int64_t axis);
 /* Builds the sum of e^(x - m). */
 struct val *b_line_exp_sum(struct build *b, struct val *x, struct val *m, int64_t axis);
 /* Builds the sum in dtype d. */
 struct val *b_line_sum(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d);
-/* Returns a tensor of true with the shape and the layout of x; NaN elements are true, too. */
+/* Returns a bool tensor with the shape and the layout of x. All elements are true, also where x is NaN. */
 struct val *b_true(struct build *b, struct val *x);
-/* Repeats y to the shape of x, in the dtype and the layout of x. Unlike b_expand, which keeps y's layout, this does
- * not move the whole repeated tensor. */
+/* Repeats y to the shape, dtype and layout of x. b_expand would keep the layout of y, so the repeated tensor, which
+ * has x's size, would have to be moved to the layout of x. */
 struct val *b_along(struct build *b, struct val *x, struct val *y);
 
 /* Operators along one axis. b_softmax_grad: gradient of softmax, computed from its result y. b_index_add: adds the

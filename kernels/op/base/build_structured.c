@@ -21,8 +21,8 @@ call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
     return status;
 }
 
-/* Calls op on nin operands, with its attribute `axis`. If an earlier helper has failed, an operand is NULL; returns
- * NULL then. */
+/* Calls op on nin operands, with its attribute `axis`. Returns NULL if an operand is NULL, that is, if an earlier
+ * helper has failed. */
 static struct val *
 call_axis(struct build *b, const struct op *op, int nin, struct val *const *in, int axis)
 {

@@ -16,7 +16,8 @@
 #include "runtime/data/str.h"
 #include "sbp/rule.h"
 
-/* Makes the C++ text of a record's element or line; kernels/cuda/source.h lists the names that the text may use. */
+/* Turns C++ code into the text of a GPU body, such as the field `element` or `line` of a record;
+ * kernels/cuda/source.h lists the names that the code may use. */
 #define BODY(...) #__VA_ARGS__
 
 /* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */
@@ -44,7 +45,7 @@ is_real(const struct view *v)
     return v->dtype == DT_F64;
 }
 
-/* Returns the value of a number operand, or `other` if it is absent. */
+/* Returns the value of a number operand, or `other` if the operand is absent. */
 double number_f(const struct view *v, double other);
 int64_t number_i(const struct view *v, int64_t other);
 static inline bool
@@ -66,8 +67,8 @@ struct axes {
 };
 struct axes axes_of(const struct attr *a, enum attr_kind kind, int ndim);
 
-/* Iterates over local positions in row-major order. at[] is the position; *global is the index of its element in the
- * global tensor. */
+/* Iterates over the positions of a shard in row-major order. at: position in the shard; global: row-major index of
+ * its element in the global tensor. */
 struct walk {
     int64_t at[MAX_DIM];
     int64_t left; /* number of elements not yet visited; 0 also if the run was stopped (runtime/base/stop.h) */
@@ -76,9 +77,9 @@ struct walk {
 void walk_start(struct walk *w, const struct view *v);
 void walk_next(struct walk *w, const struct view *v);
 
-/* Iterates over a dense view in stretches of at most STRETCH_MOST neighbours along the last dimension. A stretch has
- * `n` elements, starting at element `at`, which is element `global` of the global tensor. n is 0 after the last
- * stretch, or if the run was stopped. */
+/* Iterates over a dense view in stretches: at most STRETCH_MOST adjacent elements along the last dimension. A
+ * stretch has `n` elements, from element `at` of the view on. That element has the index `global` in the global
+ * tensor. n is 0 after the last stretch, or if the run was stopped. */
 enum { STRETCH_MOST = 1024 };
 struct stretch {
     int64_t at, n, global;
@@ -90,7 +91,8 @@ struct stretch {
 void stretch_start(struct stretch *s, const struct view *v);
 void stretch_next(struct stretch *s);
 
-/* Implement line_dims. all_dims: the whole operand 0 is one line. no_dims: each element is a line. */
+/* Implement the callback line_dims, which marks the dimensions of operand 0 that a line spans. all_dims: the whole
+ * operand is one line. no_dims: each element is a line. */
 void all_dims(const struct call *c, bool *gone);
 void no_dims(const struct call *c, bool *gone);
 
@@ -109,15 +111,16 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns op_partial.linear of add and sub, which pass partial sums if every operand is a tensor; else NULL. */
+/* Returns op_partial.linear for add and sub: "01" (linear in both operands together) if both are tensors, so that
+ * partial sums can be added without completing them; else NULL. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or
  * f32 for 16-bit floats; else fails with E_DTYPE. */
 int product_dtype(const struct call *c, int at);
 
-/* cut_parts returns the number of shards along dimension d of operand k. is_cut returns true if there is more than
- * one. */
+/* cut_parts returns the number of shards along dimension d of operand k. is_cut returns true if this number is more
+ * than 1. */
 int64_t cut_parts(const struct call *c, int k, int d);
 bool is_cut(const struct call *c, int k, int d);
 
@@ -127,10 +130,10 @@ double flops_of_copy(const struct call *c);
 /* Sets every element of a view to `value`, whatever the strides of the view. */
 void fill_view(const struct view *v, double value);
 void fill_view_int(const struct view *v, int64_t value);
-/* Returns the key of a random operator's call. The last two operands of the call are the seed and the ordinal of the
- * call. */
+/* Returns the random key of a call. The key is computed from the seed and the ordinal of the call, its last two
+ * operands. */
 uint64_t random_key(const struct kcall *k);
-/* Implements accepts() for variants that write dense results element by element. */
+/* Implements accepts() for variants that write results element by element: returns true if result 0 is dense. */
 bool dense_out(const struct kcall *k);
 /* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
 extern const struct kernel_variant kernel_direct[];
@@ -144,7 +147,8 @@ int infer_no_truth(const struct call *c, int64_t *size);
 /* Implements build() for comparisons. If a number is compared with a 16-bit float tensor, rounds the number to the
  * 16-bit dtype first, because a tensor of that number would be rounded, too. */
 int build_comparison(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-/* Implements infer() for sources, whose call gives the shape; the dtype is f32 unless the call gives another. */
+/* Implements infer() for sources, which have no tensors as operands; attributes give the shape. The dtype of the
+ * result is f32, unless an attribute gives another. */
 int source_f32(const struct call *c, int64_t *size);
 
 #endif

@@ -16,14 +16,15 @@
     [ATT_WINDOW] = {"window", ATTR_INTS, .doc = "query i attends to keys i - window[1]..i + window[2]; -1: no limit"}
 #define ATTENTION_ATTRS                                                                                                \
     ATTENTION_SOFTMAX_ATTRS, [ATT_SOFTCAP] = {"softcap", ATTR_FLOAT, .doc = "bound of the scores; 0: none"}
-/* Operands after q, k and v. */
+/* Optional operands, after the operands q, k and v. */
 #define ATTENTION_OPTIONS                                                                                              \
     [ATT_MASK] = {"mask", IN_OPTIONAL}, [ATT_SINKS] = {"sinks", IN_OPTIONAL | IN_FLOAT},                               \
     [ATT_SPANS] = {"spans", IN_OPTIONAL}
 
-/* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of a line's head in q,
- * k, v and the result, and functions: sees(query, key); score(query, key), bounded by softcap and masked; slope(query,
- * key), the derivative of the bounded score; sink(). Keys that a query does not see are never read. */
+/* Common prefix of the GPU bodies of attention and its gradient. The prefix defines the indices of an attention head
+ * in q, k, v and the result. It also defines functions: sees(query, key); score(query, key), bounded by softcap and
+ * masked; slope(query, key), the derivative of the bounded score; sink(). Keys that a query does not see are never
+ * read. */
 #define ATTENTION_BODY                                                                                                 \
     BODY(                                                                                                              \
         enum {LAST = NDIM - 1, ROW = NDIM - 2};                                                                        \
@@ -87,15 +88,16 @@
             return x4(entry);                                                                                          \
         };)
 
-/* Rule texts of attention, one per operand; attention_text_free() frees them. The scores and the mask have one
- * letter per dimension, with the keys' letter in brackets; the text of an absent operand is "=". options: mask, sinks
- * and spans, separated by commas. */
+/* Texts of attention's SBP rule, one per operand; attention_text_free() frees them. The scores and the mask have one
+ * letter per dimension, with the keys' letter in brackets; the text of an absent operand is "=". options: mask,
+ * sinks and spans, separated by commas. */
 struct attention_text {
     struct str q, k, v, options, out;
 };
 void attention_text(const struct call *c, struct attention_text *t);
 void attention_text_free(struct attention_text *t);
-/* Writes the texts of the operands mask, sinks and spans of a call. mask: index of the mask. */
+/* Writes the rule texts of the operands mask, sinks and spans of a call, which follow each other. mask: index of the
+ * operand mask. */
 void attention_options_text(const struct call *c, const struct type *scores, int mask, struct str *text);
 int attention_infer(const struct call *c, int64_t *size);
 /* Checks that the shapes and dtypes of the optional operands mask, sinks and spans fit the scores. */
@@ -118,17 +120,17 @@ double query_sink_weight(const struct query *q);
 /* Returns the derivative of the score after softcap with respect to the score before softcap. */
 double query_slope(const struct query *q, int64_t key);
 
-/* The functions below build parts of attention. in: {q, k, v, mask, sinks, spans}. */
+/* The functions below build parts of attention. in: the operands q, k, v, mask, sinks, spans. */
 /* Builds the weights: the softmax of the scores, in f32 for 16-bit floats. Sets *bounded to tanh(scores / softcap),
  * or to NULL without a softcap; bounded NULL: not needed. */
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded);
 /* Builds the weights times v by separate operators. For 16-bit floats, rounds the weights before the product. */
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
-/* Builds the gradients: dq, dk and dv in the batch shape of the scores, and the gradient of the sinks by query. out:
- * the result of attention. */
+/* Builds the gradients dq, dk and dv, which have the batch dimensions of the scores, and for each query the gradient
+ * of the sink of its head. out: the result of attention. */
 void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
                       const struct attr *attr, struct val **grad);
-/* Sums the gradient by query to t, the type of the sinks. */
+/* Sums the gradients of the sinks over the queries, to t, the type of the sinks. */
 struct val *b_sink_grad(struct build *b, struct val *grad, const struct type *t);
 
 #endif

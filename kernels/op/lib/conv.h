@@ -19,8 +19,9 @@ enum { CONV_STRIDE, CONV_PADDING, CONV_DILATION, CONV_GROUPS, CONV_TF32, CONV_SI
     [CONV_TF32] = TF32_ATTR
 
 /* Common prefix of the GPU bodies of conv2d and its gradients: the steps of windows, and two structs, for an entry
- * of the kernel and for a window. An entry of the kernel and a window meet at one image entry. The memory offset of
- * the image entry is the sum of both fields `image`; its coordinates are the sums of both fields h and w. */
+ * of the kernel and for a window. Each entry of the kernel multiplies one image entry in each window. The memory
+ * offset of the image entry is the sum of both fields `image`; its coordinates are the sums of both fields h and
+ * w. */
 #define CONV_BODY                                                                                                      \
     BODY(                                                                                                              \
         const auto pair =                                                                                              \

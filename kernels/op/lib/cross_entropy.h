@@ -41,9 +41,9 @@ ce_counts(const struct kcall *k, int64_t label, int64_t nclass)
     return label != k->call->attr[CE_IGNORE].i && label >= 0 && label < nclass;
 }
 
-/* Common part of GPU bodies that compute one line, the classes of one label; the line may be only a shard of the
- * classes. Reads the line's label (operand 1). If the label is not ignored, `label` is its class. `here` is the
- * index of that class in the line, valid if 0 <= here < n. */
+/* Common prefix of GPU bodies that compute one line: the logits of one label's position, or one rank's shard of
+ * them. The prefix reads the line's label (operand 1), and sets `counts` to false if the label is ignored or no
+ * class. `here` is the label's index in the line, valid if 0 <= here < n. */
 #define CE_LINE(...)                                                                                                   \
     BODY({                                                                                                             \
         const int axis = NDIM0 > 1;                                                                                    \

@@ -39,8 +39,8 @@ static int64_t
 batch_row(const struct kcall *k, int i, int64_t row)
 {
     const struct pieces *p = &k->pieces;
-    /* The row in the batch is unknown if the operand is not cut into micro-batches, or if its shards differ in
-     * length. The message then has the row in the micro-batch. */
+    /* If the operand is not divided into micro-batches, its rows are those of the batch. If its shards differ in
+     * length (cut is 0), the row in the batch is unknown, and the message has the row in the micro-batch. */
     if (!(p->of >> i & 1) || p->cut == 0) return row;
     int64_t part = MAX(k->in[i].global[0] / p->cut, 1); /* number of rows that a shard has in one micro-batch */
     return (row / part * p->n + (int64_t)k->piece) * part + row % part;
@@ -128,7 +128,7 @@ lookup_find(const struct kcall *k)
     }
 }
 
-/* ---- whole entries ---- */
+/* ---- reading and adding whole entries ---- */
 
 /* Returns the local index of the entry at global position id; -1: another rank has this entry. */
 static int64_t
@@ -183,15 +183,14 @@ lookup_put(const struct view *out, int axis, const struct view *ids, const struc
         }
 }
 
-/* ---- fast writes: each entry of the result has a list of its source entries, so that threads can share the entries
- * ---- */
+/* ---- fast writes: each entry of the result has a list of sources, so that threads can share the entries ---- */
 
 struct put {
     const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    /* first: by entry: index of its first source; next: by source: index of the next source of the same entry; -1:
-     * end of the list. */
+    /* first: by entry of the result, the index of its first source. next: by source, the index of the next source of
+     * the same entry. -1: end of the list. */
     int32_t *first, *next;
 };
 

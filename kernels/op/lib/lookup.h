@@ -9,8 +9,8 @@
 
 #include "kernels/op/base/op_impl.h"
 
-/* Texts of the SBP rule of a read: the entries of x along an axis at positions ids. Example: x "aVc", ids "pq",
- * result "apqc". */
+/* Texts of the SBP rule of an operator that reads the entries of x along an axis at positions ids: one text each for
+ * x, ids and the result. Example: x "aVc", ids "pq", result "apqc". */
 struct lookup_text {
     char x[MAX_DIM + 1], ids[MAX_DIM + 1], out[2 * MAX_DIM + 1];
 };
@@ -21,8 +21,9 @@ struct lookup_words {
     const char *op, *noun;      /* name of the operator and word for an element, like "embedding" and "id" */
     const char *before, *after; /* text before and after the number of entries, like "in a table of " and " rows" */
 };
-/* Finds the first element that the operator's record does not allow, for any dtype and any strides, and writes it to
- * k->find. An absent operand is allowed. */
+/* Finds the first invalid element, such as an id out of range, and writes it to k->find. The operator's callback
+ * allows() states which operand is checked, and its allowed values. The operand may have any dtype and any strides,
+ * or be absent. */
 void lookup_find(const struct kcall *k);
 /* Fails with E_VALUE for the invalid element that lookup_find() found in operand i. words: the words of the message. */
 int lookup_say(const struct kcall *k, int i, int64_t size, const struct lookup_words *words, const struct finding *f);
@@ -49,8 +50,8 @@ void lookup_put(const struct view *out, int axis, const struct view *ids, const 
 void lookup_put_fast(const struct view *out, int axis, const struct view *ids, const struct view *src,
                      const struct view *base, int threads, void *scratch);
 
-/* Callbacks of operators that add entries at given positions. Of the record: allows(), say(), line_dims() and
- * flops(). Of a variant: prepare(). */
+/* Callbacks of operators that add entries at given positions. lookup_prepare() is the prepare() of a kernel variant;
+ * the others are allows(), say(), line_dims() and flops() of the operator's record. */
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
@@ -70,7 +71,7 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
             (void)i;                                                                                                   \
             return (double)start;                                                                                      \
         };                                                                                                             \
-        /* Return offsets in operand 2: of the source entry of id j; of element i within a source entry. */            \
+        /* source_of: offset in operand 2 of the source entry of id j. element_of: offset of element i in an entry. */ \
         const auto source_of = [&](int64_t j) {                                                                        \
             int64_t from[16];                                                                                          \
             for (int d = 0; d < NDIM2; d++) from[d] = 0;                                                               \

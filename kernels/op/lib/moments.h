@@ -76,7 +76,7 @@
 MOMENTS_SIZES
 MOMENTS_FUNCTIONS(MOMENTS_HERE)
 
-/* Puts the same definitions as text before a body, for devices that compile texts. */
+/* Put the functions above, as text, before the text of a GPU body. */
 #define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
 #define MOMENTS_TEXT_(...) #__VA_ARGS__
 #define MOMENTS_THERE(type, name, parameters, ...)                                                                     \

@@ -19,8 +19,8 @@ norm_dims(const struct call *c)
     return c->attr[SHAPE].n ? c->attr[SHAPE].n : 1;
 }
 
-/* Implements line_dims. For a norm, the number of dimensions is that of the weight; for a gradient, it is the
- * attribute dims. */
+/* Implements line_dims: marks the dimensions over which the operator normalises. For a gradient, their number is the
+ * attribute dims; for a norm, it is the number of dimensions of the weight. */
 void
 norm_line_dims(const struct call *c, bool *gone)
 {
@@ -221,8 +221,8 @@ line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum d
     return b_scale(b, b_line_sum(b, x, axes, naxes, d), 1 / (double)n);
 }
 
-/* Builds x minus its mean. For f64, subtracts the mean twice, against rounding. The first mean needs no gradient,
- * because the second makes the result independent of it. */
+/* Builds x minus its mean. For f64, subtracts a second mean, that of the differences, because the first mean is
+ * rounded. The first mean needs no gradient, because the second makes the result independent of it. */
 static struct val *
 line_center(struct build *b, struct val *x, const int64_t *axes, int naxes)
 {
@@ -245,8 +245,9 @@ in_even_parts(const struct call *c, int naxes, int64_t *parts)
     return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
 }
 
-/* Sets size[] to the shape of x with the split dimension divided in two, and returns the number of dimensions. If x
- * has no dimension for rows, adds one of size 1, because moments are joined per row. */
+/* Sets size[] to the shape of x, but with two dimensions in place of the split dimension: the shards, and the
+ * entries of a shard. Returns the number of dimensions. If x has no dimension for rows, adds one of size 1, because
+ * moments are joined per row. */
 static int
 parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
 {
@@ -259,7 +260,7 @@ parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
     return n;
 }
 
-/* Returns (x - mean) * rstd for 32-bit or smaller floats, in the shape with the split dimension divided in two. The
+/* Returns (x - mean) * rstd for floats of at most 32 bits. x and the result have the shape of parted_shape(). The
  * ranks that share a row exchange its mean and deviation (moments.h). */
 static struct val *
 norm_by_moments(struct build *b, struct val *x, int naxes, double eps)

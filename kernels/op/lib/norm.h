@@ -20,8 +20,8 @@ int norm_ref(const struct kcall *k, bool center);
 int norm_run(const struct kcall *k, bool center);
 bool norm_accepts(const struct kcall *k);
 void norm_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din, bool center);
-/* Implements split_form() for layer_norm and rms_norm: builds the norm from sums over the normalised dimensions,
- * which have one number per row. */
+/* Implements split_form() for layer_norm and rms_norm, if a normalised dimension is split: builds the norm from sums
+ * over the normalised dimensions. Ranks exchange only these sums, which have one number per row. */
 int norm_parts(struct build *b, const struct call *c, struct val *const *in, struct val **out, bool center);
 
 /* Appends texts of an SBP rule. x_text: "ab[c][d]" with the last `dims` dimensions in brackets; last: "[c][d]",
@@ -31,8 +31,9 @@ void norm_text(const struct type *x, int dims, struct str *x_text, struct str *l
 struct norm norm_of(const struct kcall *k, int dims, double eps, bool center);
 /* Mean and deviation of a row in the reference. */
 struct norm_row {
-    double mean, rest; /* the mean is mean + rest: one double lacks the digits if the mean is far from 0 */
-    double rstd;       /* reciprocal standard deviation of the row, 1 / sqrt(variance + eps) */
+    /* The mean is the sum mean + rest, because one double has too few digits if the mean is far from 0. */
+    double mean, rest;
+    double rstd; /* reciprocal standard deviation of the row, 1 / sqrt(variance + eps) */
 };
 struct norm_row norm_row(const struct norm *s, const double *x);
 static inline double

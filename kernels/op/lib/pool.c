@@ -142,8 +142,9 @@ pool_ref(const struct kcall *k, const struct plane *p, void (*each)(const struct
 
 /* ---- variants for floats ----
  *
- * Planes are computed in groups of PLANE_LANES. If rows are short, a whole group is interleaved by a transpose,
- * computed at once, and transposed back. One core of an EPYC (Zen 5), maximum of 3x3 windows over f32, ms:
+ * A plane is one channel of one image. Planes are computed in groups of PLANE_LANES. If rows are short, a whole
+ * group is interleaved by a transpose, computed at once, and transposed back. One core of an EPYC (Zen 5), maximum
+ * of 3x3 windows over f32, ms:
  *
  *                     32x1024x7x7   32x512x16x16, stride 2
  *     in groups               1.3                      2.0
@@ -321,7 +322,7 @@ run_group(const struct task *t, int64_t first, char *workspace)
         turn_out(&k->out[0], first, (float *)workspace);
 }
 
-/* Computes the shares of threads lo to hi - 1, each with its own workspace. */
+/* Computes the planes of threads lo to hi - 1. Each thread has a workspace of its own. */
 static void
 run_share(void *arg, int64_t lo, int64_t hi)
 {

@@ -1,4 +1,4 @@
-/* pool.h - code shared by the pooling operators, whose windows cover the last two of four dimensions; these two are
+/* pool.h - code shared by the pooling operators. Windows cover the last two of four dimensions; these two are
  * unsplit.
  *
  * Pure, except for writes to the caller's memory; any thread. */
@@ -49,7 +49,8 @@ enum { POOL_KERNEL, POOL_STRIDE, POOL_PADDING, POOL_DILATION, POOL_CEIL, POOL_CO
             };)
 
 struct window pool_window(const struct attr *attr, int i);
-int64_t pool_size(const struct attr *attr, int i, int64_t n); /* number of windows over n entries; 0: no window fits */
+/* Returns the number of windows in direction i (0: down, 1: right), for n entries; 0: no window fits. */
+int64_t pool_size(const struct attr *attr, int i, int64_t n);
 /* Implements infer() for operators whose result is the pooled image. */
 int pool_infer(const struct call *c, int64_t *size);
 
@@ -58,12 +59,12 @@ int pool_infer(const struct call *c, int64_t *size);
 double pool_flops(const struct call *c);
 double pool_back_flops(const struct call *c);
 
-/* Return the windows and sizes of a call's planes. pool_plane: the result of the call is the pooled image.
- * pool_back_plane: the last operand is the pooled image or its gradient. */
+/* Return the windows and sizes of a call's planes; a plane is one channel of one image. pool_plane: the result of
+ * the call is the pooled image. pool_back_plane: the last operand is the pooled image or its gradient. */
 struct plane pool_plane(const struct kcall *k);
 struct plane pool_back_plane(const struct kcall *k);
 
-/* A window in the reference's loop over dense planes. */
+/* One window of a plane, as the reference passes it to each(). x: the image; y: the pooled image. */
 enum { POOL_IN = 2 };
 struct pane {
     const double *in[POOL_IN]; /* the call's operands and its result */
@@ -85,7 +86,8 @@ int pool_prepare(const struct kcall *k, const struct plane *p, const struct plan
 int pool_run(const struct kcall *k, const void *state);
 void pool_drop(void *state);
 
-/* Calls the pooling operator op with the attributes of another. size: size of the image, if op has that attribute. */
+/* Calls the pooling operator op with attributes of another pooling operator. The size of the image (POOL_SIZE) is
+ * not passed on. */
 struct val *b_pool(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
 
 #endif
