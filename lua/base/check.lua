@@ -351,15 +351,19 @@ function check.names(who, t)
     if name ~= "Module" and type(class) == "table" and rawget(class, "__index") == class then check.strict_class(class) end
   end
   local scope = who:match("[%w_]+$")
-  local function refuse_call()
-    check.fail("rille.%s is a table, not a function; it has: %s", who, table.concat(sorted_keys(t), ", "))
+  local function public_names()
+    local public = {}
+    for name in pairs(t) do public[#public + 1] = not tostring(name):find("^_") and tostring(name) or nil end
+    table.sort(public)
+    return table.concat(public, ", ")
   end
+  local function refuse_call() check.fail("rille.%s is a table, not a function; it has: %s", who, public_names()) end
   return setmetatable(t, rille._refuse{__call = refuse_call, __index = function(_, name)
     local elsewhere = type(name) == "string" and rille._elsewhere(scope, name)
     if elsewhere then check.fail("rille.%s has no '%s': %s", who, name, elsewhere) end
     local near = type(name) == "string" and rille._nearest(t, name)
     check.fail("rille.%s has no '%s'%s; it has: %s", who, named(name), near and ("; the nearest name is '%s'"):format(near) or "",
-      table.concat(sorted_keys(t), ", "))
+      public_names())
   end})
 end
 
