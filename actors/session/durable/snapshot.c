@@ -472,10 +472,10 @@ rille_can_admit(struct rille_session *s)
 int
 rille_admit(struct rille_session *s)
 {
-    struct session_snapshots *h = &s->snapshots;
     bool grew;
     TRY(face_session(s, __func__));
     TRY(trace_refuses(s, "admit"));
+    struct session_snapshots *h = &s->snapshots;
     if (!rille_can_admit(s)) return 0;
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     if (h->last) TRY(copying_end(&h->last->summing, true));
