@@ -37,11 +37,12 @@ struct plan_sim_jitter {
     uint64_t seed;
 };
 
-/* The rows of the lanes: the expected order of acts on each lane.  Without a row, a lane that becomes idle starts
- * any ready act. If a more urgent act becomes ready slightly later, that act is delayed by a whole act. With a row,
- * the lane starts the ready act that is first in the row. If an earlier act of the row is not ready yet, the lane
- * first waits for it, for a fraction of the ready act's time. Short moves, and short acts that run once per batch,
- * are in no row and have priority. */
+/* The rows of the lanes: the expected order of acts on each lane.
+ *
+ * Without a row, a lane that becomes idle starts any ready act. If a more urgent act becomes ready slightly later,
+ * that act is delayed by a whole act. With a row, the lane starts the ready act that is first in the row. If an
+ * earlier act of the row is not ready yet, the lane first waits for it, for a fraction of the ready act's time.
+ * Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
     /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of
