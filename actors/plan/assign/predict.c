@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A conversion of a value to a layout, made once for all readers. Times in ns, over all acts: reader: computing by
- * the reader's rank; links: transfer between devices; latency: delay of the transfer. */
+/* A conversion of a value to a layout, made once for all readers. reader: work on the reader's lane, ns over all
+ * acts; links: transfer between lanes, ns over all acts; latency: delay of one transfer, ns. */
 struct move {
     struct ref value;
     const struct layout *to;

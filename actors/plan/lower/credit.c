@@ -8,10 +8,11 @@ draft_moment(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* Returns the number of registers that the reader of an edge needs. If the edge leads to another stage on another
- * device, it needs two, so that one is written while the other is read. Devices of one stage wait for each other
- * within a micro-batch, so their data needs one register. Offloads and fetches need one register, so that their
- * values can share bytes; offload.c puts them ahead of their readers in the list instead. */
+/* Returns the number of registers that the reader of an edge needs: the number of micro-batches between producer
+ * and reader, plus one. If the edge leads to another stage on another device, at least two, so that one is written
+ * while the other is read. Devices of one stage wait for each other within a micro-batch, so their data needs one
+ * register. Offloads and fetches need one register, so that their values can share bytes; offload.c puts them ahead
+ * of their readers in the list instead. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {

@@ -32,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds a gate for each channel end in end[], by which this host's gate exchanges permission with other hosts. The
- * caller adds the gates that receive from hosts below this one in the tree (gates.h). */
+/* Adds a gate for each channel end in end[], through which this host exchanges reports and permissions with other
+ * hosts (gates.h). The caller adds the gates that receive from hosts below this one in the tree. */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {

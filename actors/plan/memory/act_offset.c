@@ -403,7 +403,8 @@ list_offset_live_ranges(struct act_offsets *b, int32_t device)
 }
 
 /* Sets the number of per-act offsets of a result: one per micro-batch, or fewer if there are too many uses. Returns
- * false if that is less than twice the registers of a result, so that per-act offsets are not worth while. */
+ * false if per-act offsets are not used: no result is made per micro-batch, there are too many live ranges, or so
+ * few offsets are possible that a result has less than two per register. */
 static bool
 count_berths(struct act_offsets *b, int32_t nagain)
 {

@@ -59,8 +59,8 @@ can_lead(const struct prog_node *n)
 }
 
 /* Returns true if the node may be computed in place on the result of a product. Excludes nodes that run per
- * micro-batch if they validate data: their errors name the row in the batch, and the kernel of a chain does not
- * know the micro-batch. */
+ * micro-batch. Such a node may report invalid data by its row in the batch, and the kernel of a chain does not know
+ * the micro-batch. */
 static bool
 can_follow(const struct prog_node *n)
 {

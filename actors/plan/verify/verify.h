@@ -35,8 +35,8 @@ struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct local_set mines;
-    /* first_in[task]: index of the task's first in-port; first_out[task]: index of its first out-port. Ports are
-     * numbered through over all tasks; the entries [ntask] are the numbers of all ports. */
+    /* first_in[task]: index of the task's first in-port; first_out[task]: index of its first out-port. The ports of
+     * all tasks have consecutive indices; the entries [ntask] are the numbers of all ports. */
     int64_t *first_in, *first_out;
     int32_t *thread, *nact; /* copies of the tasks' fields */
     struct inlet *inlet;    /* by in-port */
@@ -61,8 +61,8 @@ struct proof {
 
 /* Fails with E_PLAN and the text "plan: task 12, matmul (a.lua:3) on cpu:1: ...". */
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Returns true if the arena has allocated enough bytes for n items of this size. An array's count from the plan that
- * fails this test is larger than the array. */
+/* Returns true if the arena has allocated enough bytes for n items of this size. Detects a count that is larger
+ * than any array of the plan can be. */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* Fails with E_PLAN and the text "...: <field> is <got>, and should be <want>". */
 int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);

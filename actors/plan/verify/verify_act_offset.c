@@ -348,8 +348,7 @@ by_order(const void *x, const void *y)
     return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : a->out - b->out;
 }
 
-/* Adds the claims for one period after another: the next owner of a section of the arena begins only after all
- * readers of the section's last owner have ended. */
+/* Adds a claim: use `now` gets bytes of use `was`, so it must begin only after all readers of `was` have ended. */
 static void
 claim_use(struct act_offset_proof *b, int32_t was, int32_t now)
 {

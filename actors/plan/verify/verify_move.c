@@ -6,8 +6,8 @@
  * source or destination, so an equal window is, too. */
 #include "actors/plan/verify/verify_value.h"
 
-/* Finds the value that a move reads, from the first argument: the result of a view node, or else the content of
- * the register or leaf. */
+/* Finds the value that a move reads. If the task names a view node, that is the node's result. Otherwise it is the
+ * content of the first argument, of any task of the move, that identifies a value. REF_NONE: no argument does. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
