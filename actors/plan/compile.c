@@ -166,7 +166,7 @@ plan_parts(struct lower *l)
     }
 }
 
-/* ---- from drafts to the flat plan ---- */
+/* ---- converting drafts to the flat plan ---- */
 
 /* The in-ports and out-ports of all tasks, in two arrays. Each task points to its own range of them. */
 struct ports {

@@ -172,8 +172,8 @@ predict_find_late(struct predicting *w)
         }
 }
 
-/* Sets the compute and link times per micro-batch. Without a backward pass the simulator runs forward acts only, so
- * all work counts as forward. */
+/* Sets the stages' compute times and link times per micro-batch. Without a backward pass the simulator runs forward
+ * acts only, so all work counts as forward. */
 static void
 share_out_work(struct predicting *w, const double *work, const double *links)
 {
@@ -203,8 +203,8 @@ deal_move(struct predicting *w, const struct move *m, double *work, double *link
     w->line.hop = MAX(w->line.hop, llround(m->latency));
 }
 
-/* Adds work that runs once per micro-batch to its stage. Adds one-time work that precedes the first micro-batch to
- * its lane. */
+/* Divides the work of all nodes and moves. Work that runs once per micro-batch is added to its stage; one-time work
+ * before the first micro-batch is added to its lane. */
 static void
 deal_costs(struct predicting *w)
 {

@@ -2,9 +2,9 @@
  *
  * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. The bytes do
  * not pass through host memory. The two tasks share a point-to-point link between their devices
- * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or
- * a window with gaps, into a register of its own. All partitions make the same decision about whether a move's
- * channels use the library (redistribute_is_p2p). */
+ * (runtime/device/communicator.h). The library sends one dense vector of elements. So if there are several windows,
+ * or one with gaps, the SEND packs them into a register of its own. All partitions make the same decision about
+ * whether a move's channels use the library (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"

@@ -73,10 +73,9 @@ update_order_gate(struct lower *l, int32_t node)
     return 0;
 }
 
-/* ---- readers of overwritten leaves ---- */
+/* ---- finding the readers of overwritten leaves ---- */
 
-/* The tasks that write root shards, and the tasks that read leaf shards. Only leaf shards that may be overwritten
- * count. */
+/* The tasks that write root parts, and the tasks that read leaf parts, where updates may overwrite the leaf parts. */
 struct guard {
     struct lower *l;
     int32_t *writer; /* by root shard: the task that writes it; -1: none */

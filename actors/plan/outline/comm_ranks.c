@@ -59,9 +59,9 @@ comm_ranks_abroad(const struct plan *p, int32_t task)
     return false;
 }
 
-/* a task, and the communicator that the task needs */
-
-struct wish { /* a task, and the communicator that it needs */
+/* A task that needs a communicator, with the sort key by which communicators are created. hop: number of the task's
+ * hop; first, second: the first two devices of the communicator. */
+struct wish {
     int32_t hop, first, second, task;
 };
 

@@ -131,12 +131,13 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* a stamp that count_results() does not use */
+    int32_t stamp = ++w->stamp; /* a new stamp: no host has read addends for this sum yet */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* data that several readers on a host need counts once */
+        /* if replicas of one host read the same data, the data counts once */
+        if (direct && *reads == stamp) continue;
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;

@@ -1,10 +1,10 @@
 /* account.c - finds out what each act of a run waited for.
  *
- * Act n of a reader uses token t = n / hold of an edge (integer division). The producer published token t at the end
- * of its act (t + 1) every - 1. On a control edge, an act uses `need` tokens; the token published last counts.
- * Register r of a result is written again after all readers of register r - nreg have returned it. So the time at
- * which each condition of an act became true is known. The condition that became true last is the cause of the act's
- * delay, unless the act's device was still busy then. */
+ * The plan determines the tokens and registers that an act used. Act n of a reader uses token n / hold of an edge
+ * (integer division). The producer publishes token t at the end of its act (t + 1) * every - 1. On a control edge,
+ * an act uses `need` tokens, and the last of them counts. Use r of a register begins after all readers of use r -
+ * nreg have returned it. So the time at which each condition of an act became true is known. The condition that
+ * became true last is the cause of the act's delay, unless the act's device was still busy then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 

@@ -340,7 +340,8 @@ stage_need(struct slot *from, int64_t bytes)
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
-/* Writes the needs of a stage's acts to `need`: for each act, first pools, then data. Returns the end of the list. */
+/* Writes the conditions of a stage's acts to the list `need`: for each act, first those of pools, then those of
+ * data. Returns the end of the list. */
 static struct need *
 find_needs(struct simulator *t, int32_t q, struct need *need)
 {

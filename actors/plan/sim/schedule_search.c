@@ -551,7 +551,8 @@ is_dealt(const struct search *s, enum stage_dealing dealing)
     return good;
 }
 
-/* Fails. The error shows how the user placed the stages, before stages were folded. */
+/* Fails with E_ARG. The error states the placement of stages that the schedule requires, and the one that the user
+ * chose (before stages are folded). */
 static int
 no_dealing(struct search *s)
 {

@@ -235,7 +235,7 @@ check_proof_roots(struct proof *v)
     return 0;
 }
 
-/* ---- tasks by themselves ---- */
+/* ---- fields of single tasks ---- */
 
 static bool
 is_kind(const struct task_kind *k)

@@ -181,7 +181,8 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
 }
 
 /* Proves phase and stage of a task. A task that computes a node must have the phase and stage of the node. A move
- * that offloads or fetches a value must have the phase of the node that requests the move. */
+ * must have the phase of the node whose value it moves; if it offloads or fetches the value, that of the node that
+ * requests the move. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
