@@ -17,9 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sets the thread of a device: the thread in the cluster map; without a map, thread number `turn`. */
-
-/* Sets the thread of a device: the one in the cluster map; without a map, thread number `turn`. */
+/* Sets the thread of a device: the thread that the cluster map assigns to it; without a map, thread number `turn`. */
 static int
 plan_thread(const struct local_set *m, struct plan_device *d, int turn)
 {
@@ -47,8 +45,8 @@ compare_plan_devices(const void *a, const void *b)
     return x->kind != y->kind ? x->kind - y->kind : x->rank - y->rank;
 }
 
-/* Adds the cpu devices that send and receive data for other devices, if host code cannot read the memory of those
- * devices. */
+/* Adds the cpu devices that send and receive the data of other devices. Host code cannot read the memory of those
+ * other devices. */
 static int
 add_plan_hosts(struct plan *p, const struct local_set *m)
 {
@@ -99,7 +97,7 @@ plan_devices(struct plan *p, const struct local_set *m)
     return status;
 }
 
-/* ---- shards that exist before and after the run ---- */
+/* ---- values that exist before and after the run ---- */
 
 static void
 fill_partition(struct lower *lower, const struct layout *l, const struct type *t, int32_t index, bool piece,
@@ -168,9 +166,9 @@ plan_parts(struct lower *l)
     }
 }
 
-/* ---- from drafts to the flat plan ---- */
+/* ---- converting drafts to the flat plan ---- */
 
-/* The in-ports and out-ports of all tasks, in two arrays; each task points to its own part. */
+/* The in-ports and out-ports of all tasks, in two arrays. Each task points to its own range of them. */
 struct ports {
     struct in_port *in;
     struct out_port *out;
@@ -214,7 +212,8 @@ flatten_ports(struct lower *l, struct ports *all)
     }
 }
 
-/* Sets turn and place in the round of all tasks, by the program's priority rule. */
+/* Sets the turn (priority class) of each task, and the place of its stage in a round, by the program's priority
+ * rule. */
 static void
 flatten_turns(struct lower *l)
 {
@@ -250,9 +249,9 @@ list_task_readers(struct lower *l, const struct ports *all, int32_t **first_read
     return reader;
 }
 
-/* Groups the readers of an out-port into one fan per thread. A fan lists first the readers that are notified when
- * the producer has enqueued its work, then the readers that are notified when the work is done. of: work array,
- * by thread: 1 + index of the thread's fan; all 0 before and after the call. */
+/* Groups the readers of an out-port into one fan (multicast list) per thread. A fan lists first the readers that
+ * are notified when the producer has enqueued its work, then those that are notified when the work is done. of:
+ * work array by thread, 1 + index of the thread's fan; all 0 before and after the call. */
 static void
 make_fans(struct plan *p, struct out_port *o, const struct reader *reader, int32_t n, int32_t *of,
           struct reader *sorted, struct fan *fan)

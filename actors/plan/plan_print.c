@@ -42,7 +42,7 @@ task_register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Returns true if the printed lines of tasks a and b are equal, apart from their ranks. */
+/* Returns true if tasks a and b may be printed as one line, because their lines would differ in the rank only. */
 static bool
 tasks_alike(const struct plan *p, int32_t a, int32_t b)
 {
@@ -70,7 +70,7 @@ group_end(const struct plan *p, int32_t first)
 /* ---- lists of numbers ---- */
 
 /* A growing list of pairs: a number and the index of a result. A pair is stored as key = number * PER + index. */
-enum { PER = 128 }; /* factor of the key; above the number of results of a group of tasks */
+enum { PER = 128 }; /* factor of the key; it exceeds the number of results of a task */
 struct list {
     int64_t *key;
     int32_t n, capacity;
@@ -159,8 +159,9 @@ print_task_results(const struct plan *p, int32_t task, struct str *s)
     str_addf(s, "%lld B", (long long)task_register_bytes(t));
 }
 
-/* Relations of a task to other objects, in the order in which they are printed. first: text before a list of
- * numbers. then: text in place of `first` after another "from" list, as in "from leaf 0, number 1"; NULL: `first`. */
+/* Relations of a task to other tasks and values, in the order in which they are printed. first: text before a list
+ * of numbers. then: text in place of `first` after another "from" list, as in "from leaf 0, number 1"; NULL:
+ * `first`. */
 enum relation { FROM_TASK, FROM_LEAF, FROM_NUMBER, AFTER, LENT_BY, TO_ROOT, OVER_LEAF, NRELATION };
 static const struct {
     const char *first, *then;

@@ -14,8 +14,8 @@
 
 /* ---- nodes ---- */
 
-/* Returns true for an implicit move on one placement. Such a move is dropped from the program, because the chosen
- * layouts decide whether it is needed. */
+/* Returns true for a move that the user did not ask for, on one placement. Such a move is dropped from the program,
+ * because the chosen layouts decide whether it is needed. */
 static bool
 is_alias(const struct program *p, int32_t i)
 {
@@ -66,7 +66,7 @@ nothing(struct planner *w, int32_t n)
     return hash_keep(&w->kept, cost, sizeof *cost * (size_t)n);
 }
 
-/* Adds a net node for a choice between n layouts. The choice itself costs nothing. */
+/* Adds a net node that only chooses among n layouts, at no cost. */
 static int32_t
 place_node(struct planner *w, const struct layout *const *layout, int32_t n, const struct layout *now)
 {
@@ -137,9 +137,9 @@ makes_partial(const struct prog_node *n)
     return n->asked && n->op->flags & OP_MOVE && layout_partial(n->layout[0]) != RED_NONE;
 }
 
-/* Returns the value that node i of the program reads. A fetch or a repeated gather reads a copy of the value that no
- * other node reads, because such a move is never shared with an earlier move. All explicit moves that make a value
- * partial read one common copy. */
+/* Returns the value that node i of the program reads. A fetch or a repeated gather is never shared with an earlier
+ * move. So it reads a copy of the value that no other node reads. All explicit moves that make a value partial read
+ * one common copy. */
 struct value *
 planner_source(struct planner *w, int32_t i)
 {
@@ -149,8 +149,8 @@ planner_source(struct planner *w, int32_t i)
     return v->partly && makes_partial(n) ? v->partly : v;
 }
 
-/* Adds the net node of an explicit move, of a move to another placement, or of a sum over micro-batches. Operand
- * and result of the net node have the same layout. */
+/* Adds the net node of an explicit move, of a move to another placement, or of a sum over micro-batches. Its
+ * candidates are the layouts of the result; it reads the operand in the same layout. */
 static int
 move_node(struct planner *w, int32_t i)
 {
@@ -192,15 +192,15 @@ move_node(struct planner *w, int32_t i)
     return 0;
 }
 
-/* Adds the net node of an operator without operands. The layout of the result may be chosen freely if a composite
- * call has built the operator. */
+/* Adds the net node of an operator without operands. The planner may choose any layout for the result, unless the
+ * user has called the operator and given a layout. */
 static int
 source_node(struct planner *w, int32_t i)
 {
     const struct prog_node *n = &w->p->node[i];
     const struct layout **layout;
     int32_t count = 1;
-    if (!strcmp(n->name, n->op->name)) /* the user has called the operator directly, with a layout as argument */
+    if (!strcmp(n->name, n->op->name)) /* the user has called the operator, with a layout as argument */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
         TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
@@ -265,8 +265,8 @@ is_overwritten(struct planner *w, struct ref r, int32_t leaf)
     return old.kind == REF_LEAF && old.index == leaf;
 }
 
-/* Adds the net node that stands for the required layout of a root. The move to that layout runs last. If the root
- * is a new version of a variable, the move overwrites the old version. */
+/* Adds a net node for a root with a required layout. The node reads the root's value in that layout, so a move to
+ * the layout runs last. If the root is a new version of a variable, the move overwrites the old version. */
 static void
 root_node(struct planner *w, int32_t k)
 {
@@ -293,7 +293,8 @@ root_node(struct planner *w, int32_t k)
 
 /* ---- tensors ---- */
 
-/* Returns a pointer to the entry of a layout in `listed`: 1 + the layout's index in the current list; 0: absent. */
+/* Returns a pointer to the entry of a layout in `listed`: 1 + the layout's index in the list under construction; 0:
+ * the list does not have the layout. */
 static int32_t *
 listed(struct planner *w, const struct layout *l)
 {
@@ -306,7 +307,8 @@ listed(struct planner *w, const struct layout *l)
     return &w->listed[l->id];
 }
 
-/* Returns, by candidate, the index of the candidate's layout in the list; appends layouts that are missing. */
+/* Returns, by candidate, the index of the candidate's layout in a list of distinct layouts. Appends missing layouts
+ * to the list. */
 static const uint16_t *
 forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int32_t stride, const struct layout **list,
       int32_t *n)
@@ -329,11 +331,12 @@ forms(struct planner *w, int32_t ncand, const struct layout *const *layout, int3
     return kept;
 }
 
-/* Returns the extra bytes held because a value is converted. own: bytes of the value in the source layout; moved:
- * bytes of the copy in the destination layout; sent: bytes that the move sends.
+/* Returns the bytes that must be held additionally if a value is converted. own: bytes of the value in the source
+ * layout; moved: bytes of the copy in the destination layout; sent: bytes that the move sends.
  *
- * A new version of a variable in another layout than the variable holds `own` bytes, and the copy overwrites the
- * old version. A converted intermediate value of a chain needs a register of `own` bytes besides the copy. */
+ * Two kinds of values hold nothing if they are not converted. The new version of a variable then overwrites the old
+ * version; if it is made in another layout, it holds `own` bytes, and its copy overwrites the old version. An
+ * intermediate value of a chain has no register; if it is converted, it needs `own` bytes besides the copy. */
 static int64_t
 conversion_bytes(const struct value *v, const struct layout *from, const struct layout *to, int64_t own, int64_t moved,
                  int64_t sent)
@@ -407,7 +410,7 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     return p;
 }
 
-/* Returns, by layout, the bytes of a tensor's shard, multiplied by `times`. */
+/* Returns, by layout, the bytes of `times` shards of a value. */
 static const int64_t *
 price_row(struct planner *w, const struct value *v, const struct layout **from, int32_t n, int64_t times)
 {
@@ -421,8 +424,8 @@ price_row(struct planner *w, const struct value *v, const struct layout **from, 
     return kept;
 }
 
-/* Returns the value's last reader; NULL if several readers are last, if the last reader does not compute with the
- * value, or if the value has several registers. */
+/* Returns the only reader that is last to read the value; NULL if several readers are last, if the last reader does
+ * not compute with the value, or if the value has several registers. */
 static struct reader *
 last_value_reader(const struct planner *w, const struct value *v)
 {
@@ -437,8 +440,8 @@ last_value_reader(const struct planner *w, const struct value *v)
     return once && v->holds == HOLDS_REGISTER && w->list[last->node] && last->dies == last->begin + 2 ? last : NULL;
 }
 
-/* Ends the life of a value before its last reader runs, if that reader alone needs a converted copy. The copy's
- * bytes then count as held by the reader. */
+/* Ends the life of a value before its last reader runs, if that reader alone needs a converted copy of the value.
+ * The copy then counts as memory of the reader. */
 static void
 end_before(struct planner *w, struct value *v)
 {
@@ -454,8 +457,8 @@ end_before(struct planner *w, struct value *v)
     arena_fini(&tmp);
 }
 
-/* Finds the pairs of layouts (of a value, and of its reader) that allow an early reduction. Returns, by pair of
- * layouts, the bytes of the addends and of the sum. */
+/* Finds the pairs of layouts (of a partial value, and of its reader) with which the value is reduced early
+ * (hops_early). Returns, by pair of layouts, the bytes of the addends and of the sum. */
 static const struct early *
 early_of(struct planner *w, const struct net_tensor *t, const struct type *type, const struct layout **from,
          const struct layout **to)
@@ -485,9 +488,9 @@ early_of(struct planner *w, const struct net_tensor *t, const struct type *type,
     return e;
 }
 
-/* Adds a second tensor that counts the memory of an early reduction (hops_early). If the only reader of a pending
- * reduction comes much later, an early reduction completes the sum as soon as the addends are computed. The second
- * tensor is the sum, which is live from then on. */
+/* Divides the tensor of a value that may be reduced early (hops_early) into two tensors. The first is the addends,
+ * which live only until they are reduced. The second is the sum, which lives from then on until its only reader,
+ * much later. */
 static void
 sum_early(struct planner *w, struct net_tensor *t, const struct value *v, struct priced *p, const struct layout **from,
           const struct layout **to)
@@ -592,7 +595,7 @@ build_net(struct planner *w)
     return 0;
 }
 
-/* ---- second starting point ---- */
+/* ---- the choice with replicated layouts, from which the search may start ---- */
 
 /* Returns the node's candidate in which all layouts are replicated. If there is none, returns the candidate with
  * the traced layouts. */
@@ -667,8 +670,8 @@ rewrite(struct planner *w)
     for (int32_t k = 0; k < p->nroot; k++) rewrite_root(w, k, was[k], &room);
 }
 
-/* Returns the choice that the caller gave (options.known) if it has a valid candidate for every node of this net;
- * else NULL. */
+/* Returns the choice that the caller found earlier (options.known); NULL if it does not have a valid candidate for
+ * every node of this net. */
 static const int32_t *
 known_start(const struct planner *w)
 {

@@ -34,17 +34,17 @@ struct assign_links {
     double alpha_ns[MAX_AXIS], beta_ns_per_byte[MAX_AXIS];
 };
 struct assign_leaf {
-    bool free; /* the planner chooses the layout */
-    /* free leaf whose layout this leaf must share, as optimiser state follows its parameter; -1: none */
+    bool free; /* true: the planner chooses the layout */
+    /* another free leaf whose layout this leaf must have, too, as optimiser state has that of its parameter; -1:
+     * none */
     int32_t follows;
 };
 struct assign_root {
-    int32_t leaf; /* leaf whose layout the root must share; -1: none */
-    bool fixed;   /* the root must keep its traced layout */
+    int32_t leaf; /* leaf whose layout the root must have; -1: none */
+    bool fixed;   /* true: the root must keep its traced layout */
 };
 struct assign_least { /* least memory that a plan needs per device, bytes; 0: unknown */
-    /* bytes: least memory of any plan found; floor: proven lower bound of any plan. If both are equal, no plan
-     * needs less memory */
+    /* bytes: least memory of any plan that was found; floor: proven lower bound of the memory of any plan */
     int64_t bytes, floor;
 };
 struct assign_options {
@@ -55,16 +55,16 @@ struct assign_options {
     const struct assign_root *root;   /* by root: constraints on its layout */
     int64_t memory_limit;             /* memory limit per device, bytes; 0: no limit */
     struct assign_least *least;       /* out: the least memory, if no choice meets the limit; may be NULL */
-    /* choice found earlier for an equal net; NULL: none. nknown: number of net nodes in this choice. The search
-     * tries the choice as an additional candidate, and mode "greedy" starts from the choice */
+    /* choice for an equal net that was found earlier; NULL: none. nknown: number of net nodes in it. The search
+     * tries this choice, too, and mode "greedy" starts from it */
     const int32_t *known;
     int32_t nknown;
     int64_t bound; /* proven lower bound of the cost of any choice within the memory limit; 0: unknown */
-    bool quick;    /* stop the search at the first choices found, like `quick` in sbp/net/options.h */
+    bool quick;    /* true: stop the search at the first choices found (options.h, `quick`) */
     /* true: a schedule search follows and determines the numbers of registers, so the planner counts one register
      * per value */
     bool searched;
-    bool proof; /* keep the data from which a proof of optimality (certificate) is made */
+    bool proof; /* true: keep the data from which a proof of optimality (certificate) is made */
     bool (*stop)(void *arg);
     void *arg;
 };
@@ -80,16 +80,16 @@ struct assigned {
     enum solve_mode mode;
     struct net net;
     struct solved solved;
-    /* number of program nodes when planning began; the planner may append moves to the required layouts of roots */
+    /* number of program nodes before planning; the planner may append moves to the required layouts of roots */
     int32_t nprog;
     int32_t *node; /* by program node: its net node; -1: none */
     int32_t *leaf; /* by leaf: its net node */
-    int32_t *root; /* by root: net node that stands for its required layout; -1: any layout is allowed */
+    int32_t *root; /* by root: net node that reads the root in its required layout; -1: any layout is allowed */
     const struct assign_candidate **candidate; /* by net node: candidates; NULL for a leaf */
     /* by net node that only chooses a layout: the layouts among which the node chooses */
     const struct layout *const **form;
-    /* by net node, by candidate: regret: lower bound of the regret; regret_high: upper bound; NULL until
-     * assign_regret() */
+    /* Regret of a candidate: extra cost of the best plan with it. By net node and candidate: regret: lower bound,
+     * regret_high: upper bound, ns. NULL before assign_regret() */
     int64_t **regret, **regret_high;
     int64_t bytes;      /* bytes sent by all moves */
     int64_t scratch;    /* scratch memory of kernels, bytes, not included in `peak`; set by the plan's owner */
@@ -104,8 +104,8 @@ struct assigned {
  * E_PLAN ("memory: ..."): no choice found within the memory limit. */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
 void assigned_free(struct assigned **a);
-/* Computes the regrets of all candidates: the time that a candidate adds to the step's cost if it replaces the chosen
- * one. Ends early, with wider bounds, when stop(arg) returns true. */
+/* Computes the regrets of all candidates: the extra cost of the best plan that has the candidate instead of the
+ * chosen one. If stop(arg) returns true, ends early, with wider bounds. */
 int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* Cost model of moves. Not thread-safe, because each query may add an entry to the cache `known`. */
 struct assign_prices {
@@ -118,20 +118,21 @@ struct assign_prices {
  * ranks. */
 int64_t assign_price(const struct assign_prices *p, const struct type *t, const struct layout *from,
                      const struct layout *to, bool asked, int64_t *bytes);
-/* Returns the same as assign_price(), but in less time. part: assign_part(t, to), which the caller already knows. */
+/* Does the same as assign_price(), in less time. part: assign_part(t, to), which the caller already knows. */
 int64_t assign_price_part(const struct assign_prices *p, const struct type *t, const struct layout *from,
                           const struct layout *to, int64_t part, bool asked, int64_t *bytes);
 /* Return two terms of assign_price(), ns: assign_latency() the latency, assign_sending() the transfer time.
  * bytes: bytes that all ranks together receive. */
 double assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to);
 double assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes);
-/* Return sizes in bytes. assign_part: largest shard of the tensor. assign_aligned: `part` rounded up to the
- * alignment of registers. assign_register: a register for the largest shard. */
+/* Return sizes in bytes. assign_part(): the largest shard of the tensor. assign_aligned(): `part` rounded up to the
+ * alignment of registers. assign_register(): a register that holds the largest shard. */
 int64_t assign_part(const struct type *t, const struct layout *l);
 int64_t assign_aligned(int64_t part);
 int64_t assign_register(const struct type *t, const struct layout *l);
-/* Returns the mesh axis with the slowest links among the axes that the move uses; the first of equally slow axes;
- * -1: the move uses no axis. A move from another placement uses all axes, including axes of size 1. */
+/* Returns the mesh axis with the slowest links among the axes over which the move sends data; of equally slow axes,
+ * the first; -1: the move sends over no axis. A move from another placement counts as using all axes, including
+ * axes of size 1. */
 int assign_axis(const struct layout *from, const struct layout *to, const struct assign_links *links);
 
 #endif

@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum { OPERANDS = 64 };
-/* Limits of the number of layout combinations per call on a mesh of three or more axes. PRODUCTS_OF_ALL limits
- * all calls together, so a call of a longer program gets fewer combinations. Fewer combinations save memory,
- * because a tensor's move costs are a table of all pairs of layouts, and let a search get further in the same
- * time. */
+/* Limits of the number of combinations of layouts per call, on a mesh of three or more axes. A call gets at most
+ * PRODUCTS_MOST combinations, and all calls together about PRODUCTS_OF_ALL, so a call of a longer program gets
+ * fewer; PRODUCTS_LEAST: the least for a call. Fewer combinations save memory, because a tensor's move costs are a
+ * table of all pairs of layouts, and let a search get further in the same time. */
 enum { PRODUCTS_MOST = 4096, PRODUCTS_LEAST = 32, PRODUCTS_OF_ALL = 1 << 13 };
 
 struct listed_call {
@@ -20,7 +20,7 @@ struct listed_call {
     struct candidate_list list;
 };
 
-/* ---- orders in which axes split a dimension, in the program's fixed layouts ---- */
+/* ---- orders in which mesh axes split one dimension, from the program's fixed layouts ---- */
 
 static void
 add_axis_order(struct candidates *c, const struct layout *l)
@@ -46,10 +46,10 @@ candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const 
         if (p->node[i].asked) add_axis_order(c, p->node[i].layout[0]);
 }
 
-/* ---- axes of one rank ---- */
+/* ---- mesh axes of one rank ---- */
 
-/* Returns the layout with the traced entries on mesh axes of one rank. On such an axis all entries are
- * equivalent. The traced entries let updates still overwrite variables in place. */
+/* Returns the layout, but with the traced entries on mesh axes of one rank. On such an axis all entries are
+ * equivalent. With the traced entries, updates can still overwrite variables in place. */
 static const struct layout *
 named_as(struct atlas *at, const struct layout *l, const struct layout *now)
 {
@@ -151,7 +151,7 @@ struct products {
     const struct rule *rule;
     const struct sig_list *sig;
     const struct place *place;
-    const struct layout *const *now; /* traced layouts: operands, then results */
+    const struct layout *const *now; /* layouts in the trace: operands, then results */
 };
 
 static void
@@ -183,7 +183,7 @@ next_choice(const struct place *p, int nsig, int *choice)
     return false;
 }
 
-/* Returns the number of combinations of n choices on each axis; at most PRODUCTS_MOST + 1. */
+/* Returns the number of combinations of n choices on each mesh axis, but at most PRODUCTS_MOST + 1. */
 static int64_t
 mesh_product(const struct place *p, int n)
 {
@@ -192,9 +192,9 @@ mesh_product(const struct place *p, int n)
     return MIN(all, PRODUCTS_MOST + 1);
 }
 
-/* Returns true if all combinations of signatures are listed. For a call with a strategy, up to PRODUCTS_MOST
- * combinations are listed, because the strategy may demand any of them. On one or two mesh axes the restricted list
- * is complete anyway. */
+/* Returns true if all combinations of signatures are to be listed. That is so for a call with a strategy, up to
+ * PRODUCTS_MOST combinations, because the strategy may demand any of them. On one or two mesh axes the restricted
+ * list is complete anyway. */
 static bool
 takes_all(const struct candidates *c, const struct place *p, int n, bool strategy)
 {
@@ -213,8 +213,8 @@ all_products(struct products *x)
     } while (next_choice(x->place, x->sig->nsig, choice));
 }
 
-/* Tries combinations with one signature on all major axes and one on all minor axes, for each way to divide the
- * mesh axes into major and minor axes. */
+/* Tries restricted combinations: the mesh axes are divided into major and minor axes, with one signature on all
+ * major axes and one on all minor axes. Tries all ways to divide them. */
 static void
 some_products(struct products *x)
 {

@@ -15,7 +15,8 @@
 struct candidate_list {
     int32_t n, nlayout;
     struct assign_candidate *candidate;
-    /* work of the complete call over all ranks: flops: floating-point operations; bytes: bytes read and written */
+    /* work of the complete call over all ranks. flops: number of floating-point operations; bytes: number of bytes
+     * read and written */
     double flops, bytes;
     /* [candidate * MAX_AXIS + axis]: index of the signature that the candidate has on this mesh axis */
     uint8_t *part;
@@ -24,7 +25,8 @@ struct candidates {      /* candidate lists of one program */
     struct arena *arena; /* owner of the lists' memory */
     struct atlas *atlas;
     const struct program *program;
-    int64_t most; /* on three or more axes: a call with more combinations than this gets a restricted list */
+    /* limit of combinations per call on three or more mesh axes; a call with more gets a restricted list */
+    int64_t most;
     int32_t norder;
     uint8_t (*order)[MAX_AXIS];
     struct hash_table calls; /* candidate lists by call (candidate.c) */
@@ -35,8 +37,8 @@ int candidates_of(struct candidates *c, int32_t i, const struct candidate_list *
 /* Lists all layouts of a tensor of this type, on the placement of layout `now`, that have no partial entries. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                       int32_t *n);
-/* Fills cost[], by candidate of the node, in whole ns: the compute time of the busiest rank, summed over all
- * acts; NET_NEVER if the node's strategy excludes the candidate (price.c). */
+/* Fills cost[], by candidate of the node: compute time of the busiest rank, summed over all acts, in whole ns.
+ * NET_NEVER: the node's strategy excludes the candidate (price.c). */
 void candidates_work(const struct program *p, const struct prog_node *n, const struct candidate_list *l,
                      const struct compute_rates *r, int64_t times, int64_t *cost);
 /* Returns true if the layout is NULL, or replicated on all its devices. */

@@ -12,8 +12,8 @@ has_none(const struct net_node *v)
     return true;
 }
 
-/* Returns true if node i has a strategy that no candidate satisfies. Operators of one call share a strategy, which
- * is reported once. */
+/* Returns true if node i has a strategy that no candidate satisfies. group: the call whose strategy was reported
+ * last. Operators of one call share a strategy, so they are not reported again. */
 static bool
 is_blamed(const struct program *p, const struct assigned *a, int32_t i, int32_t group)
 {

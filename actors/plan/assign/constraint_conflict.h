@@ -9,8 +9,8 @@
 
 #include "actors/plan/assign/assign.h"
 
-/* Lists each unsatisfiable hint of p with its source line, and fails with E_SBP. If p has no unsatisfiable hint,
- * returns `status` and leaves the error message unchanged. a: the planner's network of p. */
+/* Lists each hint of the user in p that no candidate satisfies, with its source line, and fails with E_SBP. If
+ * there is no such hint, returns `status` and leaves the error message unchanged. a: the planner's network of p. */
 int constraint_conflict_report(const struct program *p, const struct assigned *a, int status);
 
 #endif

@@ -52,8 +52,8 @@ last_of_pieces(const struct planner *w)
     return last;
 }
 
-/* Extends the lifetime of values that are made once and read per micro-batch: they live until the last micro-batch
- * has read them. */
+/* Extends the lifetime of values that are made once and read per micro-batch, until the last micro-batch has read
+ * them. */
 static void
 stay_for_pieces(struct planner *w)
 {
@@ -85,10 +85,9 @@ lengthen(struct planner *w)
     }
 }
 
-/* Sets the stages and phases between which the net counts several registers per value. A value made per
- * micro-batch and read in a later phase has several registers: one is counted during the value's own lifetime,
- * the others from the first to the last node that runs per micro-batch. A converted copy that is read in both
- * phases also has several registers. */
+/* Finds which values have several registers because of micro-batches: those that are made per micro-batch and read
+ * in a later phase. The net counts one register during the value's own lifetime, and the others from the first to
+ * the last node that runs per micro-batch. A converted copy that is read in both phases has several, too. */
 static void
 keep_rounds(struct planner *w)
 {

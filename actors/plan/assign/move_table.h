@@ -8,7 +8,7 @@
 
 #include "actors/plan/assign/assign.h"
 
-struct pair { /* Cost and bytes of a move, both stored as 1 + value; 0: not computed yet. */
+struct pair { /* Cost (ns) and bytes of a move, each stored as 1 + its value; 0: not computed yet. */
     int64_t costs, sends;
 };
 struct pair_row { /* Moves from one source layout, by number of the destination layout. */

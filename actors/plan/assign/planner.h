@@ -11,8 +11,8 @@
 #include "actors/plan/outline/stage.h"
 #include "runtime/data/hash.h"
 
-/* Return times of net node i, as positions in the net's order of time. moving(): the time at which the operands
- * of node i are converted; running(): the time at which the node runs. */
+/* Return points in time of net node i, in the order in which the nodes run. moving(): the operands of node i are
+ * converted; running(): the node runs. */
 static inline int32_t
 moving(int32_t i)
 {
@@ -30,7 +30,7 @@ enum { NPHASE = PHASE_BATCH + 1 };
 /* One reader of a value, and the layouts in which it reads the value. */
 struct reader {
     int32_t node; /* net node */
-    /* by candidate of the reader, `stride` apart: the layout in which the reader reads the value */
+    /* layout in which the reader reads the value: entry [candidate * stride], by candidate of the reader */
     const struct layout *const *layout;
     int32_t stride;
     int32_t begin, dies; /* lifetime of the operand's converted copy: begin <= time < dies */
@@ -46,30 +46,33 @@ enum holding { /* How a value occupies memory, apart from its converted copies. 
 };
 struct value {
     int32_t maker;
-    const struct layout *const *layout; /* by candidate of the maker, `stride` apart: layout of the value */
+    /* layout of the value: entry [candidate * stride], by candidate of the maker */
+    const struct layout *const *layout;
     int32_t stride;
     struct type type;
     int64_t times; /* number of times that the value is made per step */
     struct moment at;
-    int32_t nreg; /* number of registers, one for each micro-batch whose value may be live at the same time */
+    int32_t nreg; /* number of registers: micro-batches whose values may be live at the same time */
     enum holding holds;
     int32_t born, dies;
-    bool early; /* the value may be a pending reduction that is completed directly after its addends are computed */
-    /* true for the copy of a value that only explicit moves read (field `partly` of that value) */
+    /* true: if the value is a pending reduction, it may be reduced right after its addends are computed */
+    bool early;
+    /* true: this struct is the copy of a value that only explicit moves to partial layouts read (`partly`) */
     bool asked;
     /* copy of this value for explicit moves to partial layouts; NULL: none. The copy is separate because only the
      * user may request such a move */
     struct value *partly;
     struct reader *reader, **end;
 };
-struct early { /* Memory of an early reduction, as two tensors: one for the addends, one for the sum. */
+struct early { /* Memory of a value that is reduced early, as two tensors: the addends, and the sum. */
     bool any;  /* at least one pair of layouts allows an early reduction */
     const int64_t *bytes[2], *copy[2], *nothing;
 };
 struct priced {
     size_t bytes;
     const void *key;
-    const int64_t *price, *moved, *copy; /* by pair of layouts: time of the move, ns; bytes sent; bytes held */
+    /* by pair of layouts: time of the move, ns; bytes that it sends; bytes of the copy */
+    const int64_t *price, *moved, *copy;
     /* early reduction of a value that is stored in a register; NULL: not computed yet */
     const struct early *early;
 };
@@ -88,11 +91,11 @@ struct planner {
     struct value *value;
     struct stages stages; /* stages of a program with micro-batches */
     struct moment now;    /* stage and phase of the node under construction */
-    /* by net node: 1 + stage * NPHASE + phase; 0: the node does not run per micro-batch */
+    /* by net node: its moment, as 1 + stage * NPHASE + phase; 0: the node does not run per micro-batch */
     uint16_t *moment;
     bool in_pieces; /* the node under construction runs per micro-batch */
-    /* number of registers of a value, by (stage, phase) of the maker and (stage, phase) of the reader; NULL:
-     * always 1 */
+    /* number of registers of a value, by the moments (stage and phase) of its maker and of its reader; NULL: always
+     * 1 */
     const int32_t *credit;
     struct hash_table kept, priced; /* kept: interned arrays; priced: move costs by type and layouts */
     /* listed: by layout id, 1 + index of the layout in the current list; 0: absent. nlisted: length of the list */

@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A conversion of a value to a layout, made once for all readers. Times are in ns, summed over all acts. */
+/* A conversion of a value to a layout, made once for all readers. reader: work on the reader's lane, ns over all
+ * acts; links: transfer between lanes, ns over all acts; latency: delay of one transfer, ns. */
 struct move {
     struct ref value;
     const struct layout *to;
@@ -20,7 +21,7 @@ struct move {
     double done; /* time at which a one-time move is done, ns */
 };
 
-struct site { /* A placement in the simulation. Placements that share devices have one lane. */
+struct site { /* A placement in the simulation, and its lane. Placements that share devices have one lane. */
     const struct place *place;
     int32_t lane;
 };
@@ -36,10 +37,11 @@ struct predicting {
      * lanes first */
     int32_t nsite, site_capacity, nlane;
     struct hash_table moves;
-    struct move **reads; /* moves by operand: operand k of a node at first_read[node] + k; NULL: no move */
+    /* by operand, operand k of a node at first_read[node] + k: the move that converts it; NULL: none */
+    struct move **reads;
     int32_t *first_read;
-    bool *late;    /* by node: true if the node runs once, after all micro-batches, because it reads their results */
-    double *ready; /* by lane: time at which the lane's work so far ends, ns */
+    bool *late;    /* by node: true if it runs once, after all micro-batches, because it reads their results */
+    double *ready; /* by lane: time until which the lane is busy so far, ns */
     double *done;  /* by late node: time at which it is done, ns */
     struct arena arena;
 };
@@ -101,7 +103,7 @@ price_predicted_move(struct predicting *w, struct move *m, const struct layout *
 }
 
 /* Returns the move that converts operand k of node i; NULL: no conversion is needed. Readers that need a value in
- * the same layout share a move; a fetch or a repeated gather is never shared. */
+ * the same layout share a move. A fetch or a repeated gather is never shared. */
 static struct move *
 predicted_move(struct predicting *w, int32_t i, int32_t k)
 {
@@ -137,8 +139,8 @@ find_moves(struct predicting *w)
         for (int32_t k = 0; k < p->node[i].nin; k++) w->reads[w->first_read[i] + k] = predicted_move(w, i, k);
 }
 
-/* Returns the move that converts operand k of node i, if node i is the first reader of the move and k its first
- * operand; else NULL. So each move is returned for one operand only. */
+/* Returns the move that converts operand k of node i, but only if node i is the first reader of the move and k its
+ * first operand; else NULL. So a loop over all operands finds each move once. */
 static struct move *
 moves_first(const struct predicting *w, int32_t i, int32_t k)
 {
@@ -170,8 +172,8 @@ predict_find_late(struct predicting *w)
         }
 }
 
-/* Sets the compute and link times per micro-batch. Without a backward pass the simulator runs forward acts only, so
- * all work counts as forward. */
+/* Sets the stages' compute times and link times per micro-batch. Without a backward pass the simulator runs forward
+ * acts only, so all work counts as forward. */
 static void
 share_out_work(struct predicting *w, const double *work, const double *links)
 {
@@ -188,9 +190,9 @@ share_out_work(struct predicting *w, const double *work, const double *links)
     if (!any) l->cost[0][PHASE_FORWARD] = 1;
 }
 
-/* Adds a move that runs once per micro-batch. The reader's share of the time counts for the reader's stage, the
- * link time for the stage of the source. The latency of a hop in the pipeline becomes at least the move's
- * latency. */
+/* Adds a move that runs once per micro-batch to the stages. The reader's part of the time counts for the reader's
+ * stage, the link time for the stage of the source. The latency of a hop in the pipeline becomes at least the
+ * move's latency. */
 static void
 deal_move(struct predicting *w, const struct move *m, double *work, double *links)
 {
@@ -201,8 +203,8 @@ deal_move(struct predicting *w, const struct move *m, double *work, double *link
     w->line.hop = MAX(w->line.hop, llround(m->latency));
 }
 
-/* Adds work that runs once per micro-batch to its stage. Adds one-time work that precedes the first micro-batch to
- * its lane. */
+/* Divides the work of all nodes and moves. Work that runs once per micro-batch is added to its stage; one-time work
+ * before the first micro-batch is added to its lane. */
 static void
 deal_costs(struct predicting *w)
 {
@@ -248,7 +250,8 @@ made_at(struct predicting *w, struct ref r)
     return w->late[r.index] ? w->done[r.index] : w->p->node[r.index].piece ? w->ready[lane_of_node(w, r.index)] : 0;
 }
 
-/* Simulates the late nodes in program order. A late node runs on its lane once its operands have arrived. */
+/* Simulates the nodes that run after all micro-batches, in program order. Each runs on its lane once its operands
+ * have arrived. */
 static void
 play_late(struct predicting *w)
 {
@@ -291,7 +294,7 @@ net_lanes(struct predicting *w)
     return lane;
 }
 
-/* Shortens the lifetime of a tensor to its uses by readers on one lane. */
+/* Shortens the lifetime of a tensor on one lane to its uses by readers on that lane. */
 static void
 only_uses(struct net_tensor *t, const int32_t *of, int32_t lane, struct arena *a)
 {

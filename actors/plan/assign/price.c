@@ -34,9 +34,9 @@ candidates_work(const struct program *p, const struct prog_node *n, const struct
     forbid(p, n, l, cost);
 }
 
-/* Returns true if the planner may insert this move. The result may be partial on a mesh axis only if the source has
- * the same partial entry there, or if the partial result is a sum and the source is replicated. Other moves to
- * partial layouts are possible only if the user requests them. */
+/* Returns true if the planner may insert this move. A partial result is allowed on a mesh axis if the source has
+ * the same partial entry there. A partial sum is also allowed if the source is replicated there. All other moves to
+ * partial layouts need a request of the user. */
 static bool
 may_move(const struct layout *from, const struct layout *to)
 {
@@ -76,7 +76,7 @@ alpha_of(const struct assign_prices *p, int axis)
     return p->links ? p->links->alpha_ns[axis] : p->cost->alpha_ns;
 }
 
-/* Returns the latency of a move. A move from another placement has at least the latency of one message. */
+/* Returns the latency of a move, ns. A move from another placement has at least the latency of one message. */
 double
 assign_latency(const struct assign_prices *p, const struct layout *from, const struct layout *to)
 {
@@ -86,9 +86,9 @@ assign_latency(const struct assign_prices *p, const struct layout *from, const s
     return from->place != to->place && to->place->nrank == 1 ? alpha_of(p, assign_axis(from, to, p->links)) : alpha;
 }
 
-/* Returns the transfer time of a move. The bytes per rank are the bytes received by all ranks, divided by the
- * number of ranks. box_bytes computes this sum exactly. If shards are equal, the mean is also the maximum over
- * the ranks. The slowest mesh axis that the move uses limits the rate. */
+/* Returns the transfer time of a move, ns. The bytes per rank are the mean over the ranks: `bytes`, which all ranks
+ * receive together, divided by the number of ranks. If shards are equal, the mean is also the maximum. The slowest
+ * mesh axis that the move uses limits the rate. */
 double
 assign_sending(const struct assign_prices *p, const struct layout *from, const struct layout *to, int64_t bytes)
 {

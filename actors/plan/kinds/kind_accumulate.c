@@ -1,5 +1,5 @@
-/* kind_accumulate.c - a task that adds the value of each micro-batch to the sum over the batch, on one rank and in
- * the order of micro-batches. */
+/* kind_accumulate.c - a task that adds the value of each micro-batch to the sum over the batch, on one rank. The
+ * order is that of the micro-batches. */
 #include "actors/plan/verify/verify_value.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device/stream.h"

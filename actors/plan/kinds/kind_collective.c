@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/device/stream.h"
 
-/* Runs the collective. Some groups of ranks may have nothing to move (numel 0). The stream may call this function
+/* Runs the collective, unless this rank's group has nothing to move (numel 0). The stream may call this function
  * again for the same act; packing is then repeated and yields the same bytes. */
 static int
 take_part(const struct stream_work *w, const struct stream *s)

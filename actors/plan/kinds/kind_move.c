@@ -47,8 +47,8 @@ launch_step(const struct step *step, void *to, struct cuda_bundle *b)
     return cuda_bundle_add(b, m->launch, in, &to);
 }
 
-/* Copies between memory spaces by a copy operation of the device, if the device has one. *begun: true if the device
- * does the copy. */
+/* Copies a slice between memory spaces with a copy operation of the device, if the device has one. *begun: true if
+ * the device copies the slice. */
 static int
 carry_step(const struct step *step, const struct view *dst, bool *begun)
 {

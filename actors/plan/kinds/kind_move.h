@@ -13,9 +13,11 @@ struct stream;
 /* Copies n windows from buffer `from` to buffer `to`, by the device or by host code, as work of the stream.
  * E_KERNEL. */
 int move_rearrange(int32_t n, const struct comm_rank_copy *copy, void *from, void *to, const struct stream *s);
-/* Returns the type of a result that is a one-dimensional row of elements: a stage buffer, or received data. */
+/* Returns the type of a result whose elements form a dense vector, without a shape: a stage buffer, or received
+ * data. */
 struct type move_row(const struct task *t, enum dtype dtype, int32_t out);
-/* Returns the type of the row of elements that a channel's task sends or receives. The plan may be unverified. */
+/* Returns the type of the dense vector that a channel's task sends or receives. Also works for a plan that was not
+ * verified. */
 struct type move_far_row(const struct plan *p, int32_t task, int32_t out);
 
 #endif

@@ -1,8 +1,8 @@
 /* kind_p2p_send.c - a task that sends a window of its argument to a device on another host, by a device library
  * (NCCL).
  *
- * Slices are first packed into one row, as work of the same stream. Once the send is enqueued, the receiving end of
- * the channel is notified, and enqueues the receive (actors/act/run/p2p.c). */
+ * Slices are first packed into one dense vector, as work of the same stream. Once the send is enqueued, the
+ * receiving end of the channel is notified, and enqueues the receive (actors/act/run/p2p.c). */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/communicator.h"

@@ -1,5 +1,5 @@
 /* kind_transfer.c - a task that makes a dense copy of a window from another memory space. For a channel between
- * hosts, the task copies a row from a device to host memory or back (send.c).
+ * hosts, the task copies a dense vector from a device to host memory or back (send.c).
  *
  * The task runs on the device whose stream can access both memories (device_carrier). Its register is in the
  * reader's memory. */
@@ -15,7 +15,7 @@ transfer_result(const struct plan *p, int32_t task, int32_t out)
 }
 
 /* Returns the kind of the device whose memory holds the source. For data received from another host, returns the
- * kind of the receiving task's device. The plan may be unverified. */
+ * kind of the receiving task's device. Also works for a plan that was not verified. */
 static int
 kind_from(const struct plan *p, const struct task *t)
 {

@@ -24,7 +24,7 @@ may_collect(const struct lower *l, const struct pval *from, const struct layout 
 
 /* ---- ranks in communicators ---- */
 
-/* One rank of the collective under construction: its blocks and copies. */
+/* The part of one rank in the collective under construction: its blocks, and the copies that pack or unpack them. */
 struct member_maker {
     struct lower *l;
     const struct plan_move *move;
@@ -32,9 +32,10 @@ struct member_maker {
     int32_t pos;
 };
 
-/* Makes the copy between block i and its window in the shard. came true: the received block is copied to the shard;
- * came false: the window is copied to a block that is sent. lo: position of the shard's first element in the global
- * tensor. Blocks are contiguous in their buffer. If the device compiles kernels, compiled kernels make the copies. */
+/* Makes the copy between block i and its window in the shard. came true: a received block, which is copied to the
+ * shard; came false: a block to send, which is copied from the shard. lo: position of the shard's first element in
+ * the global tensor. Blocks are stored one after the other in their buffer. If the device compiles kernels,
+ * compiled kernels make the copies. */
 static int
 make_copy(struct member_maker *m, bool came, const struct view *part, const int64_t *lo, int32_t i,
           struct comm_rank_copy *out)
@@ -67,7 +68,7 @@ make_copies(struct member_maker *m, bool came, const struct view *part, const in
     return 0;
 }
 
-/* Sets the communicator. Equal device lists yield the same communicator. */
+/* Sets the communicator of a task. Tasks with equal lists of devices get the same communicator. */
 static void
 find_communicator(const struct member_maker *m, struct move_comm_rank *s)
 {

@@ -8,10 +8,11 @@ draft_moment(const struct draft *d)
     return (struct moment){.stage = d->task.stage, .phase = d->task.phase};
 }
 
-/* Returns the number of registers that the reader of an edge needs. Data sent between stages on different devices
- * needs two registers, so that one is written while the other is read. Devices of one stage wait for each other
- * within a micro-batch, so their data needs one register. Offloads and fetches need one register, so that their
- * values can share bytes; offload.c puts them ahead of their readers in the list instead. */
+/* Returns the number of registers that the reader of an edge needs: the number of micro-batches between producer
+ * and reader, plus one. If the edge leads to another stage on another device, at least two, so that one is written
+ * while the other is read. Devices of one stage wait for each other within a micro-batch, so their data needs one
+ * register. Offloads and fetches need one register, so that their values can share bytes; offload.c puts them ahead
+ * of their readers in the list instead. */
 static int32_t
 asked_by(const struct lower *l, const struct draft *from, const struct draft *to)
 {
@@ -42,7 +43,7 @@ credit_registers(struct lower *l)
 
 /* ---- pools ---- */
 
-/* The first and last tasks of a micro-batch in one virtual stage on one device. */
+/* The first and last tasks of a micro-batch in one virtual stage, on one device. */
 struct span {
     /* entry: first task of forward; last: last task of backward [0] and of weight gradients [1]; -1: none */
     int32_t entry, last[2];
@@ -63,8 +64,8 @@ find_credit_spans(const struct lower *l, struct span *span, int32_t nstage)
 }
 
 /* Limits the number of micro-batches in a stage by two kinds of credits: from forward to backward, and from forward
- * to weight gradients. The stage admits a micro-batch if a credit of each kind is free. A credit is a register
- * without bytes. Registers with bytes cannot limit the stage, because a micro-batch may take them long after it has
+ * to weight gradients. The stage admits a micro-batch if a credit of each kind is free. These credits are registers
+ * without bytes. Registers with bytes cannot limit the stage, because a micro-batch may fill them long after it has
  * entered. */
 void
 credit_pools(struct lower *l)
@@ -83,8 +84,9 @@ credit_pools(struct lower *l)
         }
 }
 
-/* Returns the group of a task. Tasks of a group work on one micro-batch at a time. A group is one phase of a
- * stage, or the complete stage if it has one credit, because forward then waits for backward. */
+/* Returns the group of a task; the tasks of a group work on one micro-batch at a time. Normally each phase of a
+ * stage is a group. If the stage has only one credit, the complete stage is one group, because forward then waits
+ * for backward. */
 int32_t
 credit_group(const struct lower *l, const struct draft *d)
 {

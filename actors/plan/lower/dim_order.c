@@ -7,7 +7,7 @@
 #include "actors/plan/lower/lower.h"
 #include "runtime/device/device.h"
 
-/* Returns the node of the view that reads the result in the same layout; -1: there is no such view, or another
+/* Returns the node of a view operator that reads the result in the same layout; -1: there is none, or another
  * reader depends on the order of dimensions. */
 static int32_t
 viewer_of(const struct lower *l, int32_t node, int32_t out)

@@ -102,8 +102,8 @@ check_rates(const struct lower *l, int32_t to, int32_t from)
                 l->draft[to].task.name);
 }
 
-/* Sets *port to the in-port by which the task reads a shard. Adds an in-port if the task has none for the shard.
- * fresh: adds a port without searching, because the caller knows that the task has none. */
+/* Sets *port to the in-port by which the task reads a shard; adds an in-port if the task has none for this shard.
+ * fresh true: the caller knows that the task has none, so no search is needed. */
 static int
 follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, int32_t *port)
 {
@@ -118,8 +118,8 @@ follow_edge(struct lower *l, int32_t to, const struct part *part, bool fresh, in
     return 0;
 }
 
-/* Makes an argument of the task read this shard. fresh: no other argument of the task reads from the same
- * producer. */
+/* Makes an argument of the task read this shard. fresh true: no other argument of the task reads a result of the
+ * same producer. */
 int
 draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh)
 {

@@ -1,11 +1,10 @@
 /* intern.c - interns equal views, and shares kernels between tasks that compute the same function.
  *
- * Views are compared by sizes and strides alone. The position of a shard in the global tensor is no part of an
- * interned view, because it follows from the layout (part_placed). All tasks of one thread with equal calls (or
- * chains) and equal views use one kernel, whatever their node and rank. So equal layers of a network share
- * kernels. Sharing is safe, because kernels of one thread never run concurrently and the state of a kernel
- * (oneDNN's memory objects, for example) is used only during a run. Operators whose values depend on a shard's
- * position have one kernel per task. */
+ * Interned views have sizes and strides, but no position in the global tensor, because the position follows from
+ * the layout (part_placed). All tasks of one thread with equal calls (or chains) and equal views use one kernel,
+ * whatever their node and rank. So equal layers of a network share kernels. Sharing is safe, because kernels of one
+ * thread never run concurrently, and the state of a kernel (oneDNN's memory objects, for example) is used only
+ * during a run. Operators whose values depend on a shard's position have one kernel per task. */
 #include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
@@ -112,8 +111,8 @@ kernels_of(struct kernels *k, int nstep, const struct fuse_step *step)
     str_free(&s);
 }
 
-/* Returns the number of the sequence in which a kernel runs; kernels of a sequence never run concurrently. A
- * sequence is a thread, or a device with asynchronous work. */
+/* Returns the number of the sequence in which a kernel runs. Kernels of one sequence never run concurrently, so
+ * tasks of a sequence may share a kernel. A sequence is a thread, or a device with asynchronous work. */
 static int32_t
 runner_of(const struct lower *l, int32_t device)
 {

@@ -19,7 +19,7 @@ lower_value(struct lower *l, struct ref r)
     return r.kind == REF_LEAF ? l->leaf_val[r.index] : l->node_val[r.index * OP_OUT + r.out];
 }
 
-/* Returns true for a move that makes a root: its shards are written directly into the root's buffers. */
+/* Returns true for a move whose result is a root: the move writes its shards directly into the root's buffers. */
 static bool
 outlives(const struct lower *l, int32_t node)
 {
@@ -67,15 +67,17 @@ team_of(const struct lower *l, const struct call *c, int nrank)
 
 /* A node that is being lowered, with its converted operands. */
 struct computing {
-    int32_t node, to; /* node being lowered; node that owns the results: `node` itself, or the sum to which it adds */
+    /* node: the node being lowered; to: the node whose results the task fills, which is `node` or the sum to which
+     * it adds */
+    int32_t node, to;
     struct pval **in;
     struct call *call;
     struct fuse_step whole;
     struct kernels kernels;
 };
 
-/* Returns true if the value differs per micro-batch. Returns false for a value that is recomputed for each
- * micro-batch but always equal. */
+/* Returns true if the value differs per micro-batch. A value that is recomputed for each micro-batch, but is always
+ * equal, does not count. */
 static bool
 varies(const struct lower *l, const struct pval *v)
 {
@@ -101,8 +103,8 @@ begin_kernels(struct lower *l, struct computing *c)
     kernels_of(&c->kernels, 1, &c->whole);
 }
 
-/* Returns the part of a value that this rank reads or writes: its shard or, if replicas share the work, a slice
- * of the shard. Also sets view i of the kernel to that part. */
+/* Returns the part of a value that this rank's task reads or writes: its shard or, if replicas divide the work, a
+ * slice of the shard. Also sets view i of the kernel to that part. */
 static struct part
 part_here(struct lower *l, struct computing *c, int32_t i, const struct pval *v, int32_t own)
 {
@@ -171,8 +173,8 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task with one argument, which adds the argument to a sum or makes a dense copy of a window. type: type
- * of the task's result. */
+/* Makes a task with one argument: the task adds the argument to a sum, or makes a dense copy of a window. type:
+ * type of the task's result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -192,8 +194,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     return draft_reads(l, *id, &v->part[own], 0, false);
 }
 
-/* Returns the index of a shard in the local set of `in`: the shard on the device that has shard `own` of v. The
- * two indices differ if the node is a shift. */
+/* Returns the index, among the local positions of `in`, of the shard that is on the same device as shard `own` of
+ * v. The index differs from `own` if the node is a shift, which renames shards. */
 static int32_t
 shard_below(const struct pval *in, const struct pval *v, int32_t own)
 {
@@ -201,8 +203,8 @@ shard_below(const struct pval *in, const struct pval *v, int32_t own)
     return local_set_find(in->mine, place_find(in->layout->place, rank));
 }
 
-/* Makes *out the view of a shard by a view operator. If strides cannot express the view (a reshape of a
- * transposed shard), makes a dense copy in the result's layout. */
+/* Makes *out a shard of a view operator's result, as a view of the operand's shard. If strides cannot express the
+ * view (a reshape of a transposed shard), makes a dense copy in the result's layout. */
 static int
 view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, int32_t own, struct part *out)
 {
@@ -222,7 +224,7 @@ view_part(struct lower *l, int32_t node, const struct call *c, struct pval *in, 
     const struct view *dense = out->view;
     *out = *from;
     out->skip = from->skip + skip;
-    /* an empty shard has the shape that the result's layout gives it */
+    /* an empty shard takes its shape from the result's layout */
     out->view = view_numel(&v) == 0 ? dense : intern_view(l, &v);
     return 0;
 }
@@ -232,9 +234,9 @@ lower_node(struct lower *l, int32_t node)
 {
     const struct prog_node *n = &l->program->node[node];
     struct pval **in = ARENA_ARRAY(&l->tmp, struct pval *, n->nin);
-    if (l->outline->fusion.group[node] != node) return 0; /* lowered together with a later node of its group */
+    if (l->outline->fusion.group[node] != node) return 0; /* a later node lowers the complete group */
     if (l->outline->fusion.group_size[node] > 1) return lower_chain(l, node);
-    /* a product has already added to this sum */
+    /* a product has already added its results to this sum */
     if (n->accumulate && l->node_val[node * OP_OUT]) return 0;
     TRY(lower_operands(l, node, in));
     if (n->op->flags & OP_MOVE && !n->accumulate) {
@@ -264,7 +266,7 @@ lower_node(struct lower *l, int32_t node)
     return 0;
 }
 
-/* Makes the moves of the results that are converted early, right after the node (hops_early). */
+/* Makes the early moves of a node's results, right after the node (hops_early). */
 static int
 lower_results(struct lower *l, int32_t node)
 {
@@ -321,8 +323,8 @@ lower_nodes(struct lower *l)
 
 /* ---- roots ---- */
 
-/* Returns true if a task can write the shard directly into the root's buffer: the shard is a complete register that
- * no other root uses. */
+/* Returns true if a task can write the shard directly into the root's buffer: the shard fills a register, and no
+ * other root uses this register. */
 static bool
 takes_root(const struct lower *l, const struct part *part, bool piece)
 {

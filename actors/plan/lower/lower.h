@@ -13,26 +13,26 @@
 
 enum { NOBODY = -1, SEVERAL = -2 };
 
-/* Location of one rank's shard of a value. */
+/* Location of one rank's shard of a value, relative to a task's register or a leaf's buffer. */
 struct part {
     uint8_t kind;            /* ARG_REG: a task's register; ARG_LEAF: a leaf shard */
     int32_t index;           /* index of the task, or of the leaf part */
-    int32_t out;             /* ARG_REG: result number of the task */
+    int32_t out;             /* ARG_REG: index of the result among the task's results */
     const struct view *view; /* the shard's view, interned */
-    int64_t skip;            /* elements between the start of the register or buffer and the shard */
-    int64_t piece_stride;    /* leaf: distance of micro-batches in the buffer, bytes */
+    int64_t skip;            /* elements from the start of the register or buffer to the shard */
+    int64_t piece_stride;    /* leaf: distance between the data of two micro-batches in the buffer, bytes */
 };
 
-/* A value in one layout: the result of a node, a leaf, or a converted copy of one of these. */
+/* A value in one layout: the result of a node, a leaf, or a copy of either that moves have converted. */
 struct pval {
     struct type type;
     const struct layout *layout;
     bool piece;
     int32_t node;   /* index of the node that computes the value; -1: a leaf */
-    struct ref ref; /* the original value, before any moves */
+    struct ref ref; /* the value before any moves */
     const struct local_positions *mine;
     struct part *part;  /* by local position (index into `mine`) */
-    struct pval *moved; /* next copy of the value, in another layout */
+    struct pval *moved; /* next entry in the list of the value's copies in other layouts */
 };
 
 struct edge {
@@ -60,22 +60,24 @@ struct lower {
     struct arena pass; /* memory of passes over all drafts; freed when drafts are in their final order */
     struct draft *draft;
     int32_t ndraft, capacity;
-    struct pval **node_val; /* value by result, [node * OP_OUT + out] */
+    struct pval **node_val; /* by result, [node * OP_OUT + out]: the value in its original layout */
     struct pval **leaf_val;
     struct outline *outline;
-    bool *shares; /* by node: replicas of a variable share its update (shared_update_nodes) */
-    bool *checks; /* by node: checks input data (program_checks) */
+    bool *shares; /* by node: true if replicas of a variable divide the work of its update (shared_update_nodes) */
+    bool *checks; /* by node: true if it validates input data (program_checks) */
     bool *read;   /* by node: true if another node reads a result of the node */
-    /* by result: the only node that depends on the storage order of the result's dimensions; NOBODY: none;
+    /* by result: the only node that needs a certain storage order of the result's dimensions; NOBODY: none;
      * SEVERAL: several nodes, or a root */
     int32_t *reader;
     struct local_set mines;
     struct order {
-        /* line[task]: index of the task's line, a chain of tasks (order.c); place[task]: place on the line */
+        /* A line is a chain of tasks connected by edges (order.c). line[task]: index of the task's line;
+         * place[task]: place of the task on the line */
         int32_t *line, *place;
-        int32_t *seen, stamp, *queue; /* by task: stamp of the last visit; stamp and queue of the current search */
-        /* wanted[line]: place that the current search must reach; wanted_by[line]: stamp of the search that has
-         * set this place */
+        /* seen[task]: stamp of the last visit; stamp and queue of the current search */
+        int32_t *seen, stamp, *queue;
+        /* wanted[line]: place that the search must reach on the line; wanted_by[line]: stamp of the search to which
+         * this place belongs */
         int32_t *wanted, *wanted_by;
         int32_t *met; /* by line: last place that the current search has reached */
     } order;
@@ -86,41 +88,42 @@ struct lower {
     struct hash_table calls;   /* interned calls and chains for which kernels are made */
     struct hash_table kernels; /* kernels, by call, views and device */
     int32_t exec_capacity;
-    /* gate: the last gate, -1: none. gated: number of drafts when that gate was made; checks of data among these
-     * drafts precede the gate */
+    /* gate: task of the last gate; -1: none. gated: number of drafts when that gate was made. The gate waits for
+     * the checks of data among these drafts */
     int32_t gate, gated;
     bool *is_gated; /* by node: true if a gate must precede it */
     struct redistributions crosses;
     struct plan_move **move;
     int32_t nmove, move_capacity;
-    int32_t *collected;      /* by device: its last collective task, -1: none; NULL: no collectives so far */
-    int32_t at;              /* node that is being lowered; errors about the move of a leaf name its source line */
-    int32_t hop;             /* index of the hop that is being lowered, or of the next hop to lower */
-    struct channel *channel; /* ends of channels in the order of creation; from malloc */
+    int32_t *collected; /* by device: its last collective task, -1: none; NULL: no collectives so far */
+    int32_t at;  /* node that is being lowered; errors about the move of a leaf name the source line of this node */
+    int32_t hop; /* index of the hop that is being lowered, or of the next hop to lower */
+    struct channel *channel; /* ends of channels in the order of creation (malloc) */
     int32_t nchannel, channel_capacity;
 };
 
 /* intern.c: returns the interned view with these sizes and strides. */
 const struct view *intern_view(struct lower *l, const struct view *v);
-/* Finds the kernels of the tasks of a node or chain. Makes one kernel for each distinct combination of views of
- * operands and results. Nodes with equal calls share kernels. */
+/* State of finding the kernels for the tasks of a node or chain. One kernel is made for each distinct combination
+ * of views of operands and results. Nodes with equal calls share kernels. */
 struct kernels {
     struct lower *l;
     int device, nin, nout; /* kind of the device; numbers of operands and results */
-    struct kcall like;     /* call of the node, with options of the kernel; the views are in `at` */
+    struct kcall like;     /* call of the node, with options of the kernel; its views are in `at` */
     int nstep;             /* number of steps; above 1 for a chain */
     const struct fuse_step *step;
-    const void *what; /* interned call or chain: equal ones have the same address */
-    /* the kernels depend on the shards' positions in the global tensor, so tasks cannot share them */
+    const void *what; /* interned call or chain: equal calls or chains have the same address */
+    /* true: the kernels depend on the shards' positions in the global tensor, so tasks cannot share them */
     bool placed;
     const struct view **view; /* views of the current rank: operands, then results; NULL for absent operands */
-    struct view *at;          /* copies of the views in `view`; if `placed`, with positions in the global tensor */
+    /* copies of these views, to which the kernel's call refers; if `placed`, with positions in the global tensor */
+    struct view *at;
 };
 void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
 /* Sets the call or chain for which kernels are made. The caller must set k->like before this call, and keep step[]
  * until the last kernels_get(). */
 void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
-/* Finds or makes the kernel for the current views on a device of the plan. */
+/* Finds or makes the kernel for the current views, for a device of the plan. */
 int kernels_get(const struct kernels *k, int32_t device, struct exec **e);
 
 /* draft.c */
@@ -144,8 +147,8 @@ struct pval *pval_new(struct lower *l, const struct type *type, const struct lay
                       struct ref ref);
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* appends an edge; duplicates are allowed */
 
-/* dim_order.c: returns the view of result shard `own` as it is stored in its register. v: the result, with dense
- * views. */
+/* dim_order.c: returns the view of shard `own` of a result as the shard is stored in its register. v: the result,
+ * with dense views. */
 const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
 
 /* order.c */
@@ -155,22 +158,22 @@ void order_after(struct lower *l, int32_t a, int32_t b);
 /* Makes all n tasks a[] run before task b. a[] must be sorted. */
 void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
 void order_edge(struct lower *l, int32_t a, int32_t b);
-/* Keeps task a at most n acts ahead of task b. */
+/* Limits task a to at most n acts ahead of task b. */
 void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
 
 /* move.c */
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
-    const struct box_plan *b; /* steps of the move that run in this partition */
+    const struct box_plan *b; /* work of the move in this partition */
     struct pval *from;
-    bool piece; /* its tasks run once per micro-batch */
+    bool piece; /* true: the move's tasks run once per micro-batch */
     const struct redistribution *cross;
     int32_t *recv;       /* by incoming channel: the RECV or transfer task that writes the bytes */
     int32_t *stage_task; /* by stage buffer: the task that fills it */
     int32_t *part_task;  /* by local destination shard: the task that fills it */
-    /* by source (local source shards, then stage buffers, then channels): arg: index of the argument that reads
-     * the source; arg_task: task of this argument */
+    /* Sources are numbered: local source shards, then stage buffers, then channels. arg_task[source]: the last task
+     * that reads the source; arg[source]: index of the argument by which it does */
     int32_t *arg, *arg_task;
     struct box *box; /* boxes of local source shards; computed when first needed */
     bool *boxed;
@@ -178,31 +181,35 @@ struct mover { /* a move under construction */
 };
 void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
                 struct pval *from);
-/* Returns the view of a slice in its local source: stage buffer `stage`, or, if `stage` is BOX_PART, the shard at
- * mesh position pos. *part: the source; *skip: elements from the start of the source to the slice. */
+/* Returns the view of a slice in its source, which must be in this partition: stage buffer `stage` or, if `stage`
+ * is BOX_PART, the shard at mesh position pos. *part: location of the source; *skip: elements from the start of the
+ * source to the slice. */
 struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
                          int64_t *skip);
-/* Returns the view of slice `which` of a channel in the received buffer. The view is dense; *skip: elements from the
- * buffer's start. */
+/* Returns the view of slice `which` of a channel in the buffer that has received the channel's data. The view is
+ * dense; *skip: elements from the buffer's start to the slice. */
 struct view mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip);
-/* Make the tasks of a move that fill stage buffers first to end - 1, and those that fill destination shards. */
+/* Make the tasks of a move: move_stages() those that fill stage buffers first to end - 1, move_parts() those that
+ * fill destination shards. */
 int move_stages(struct mover *m, int32_t first, int32_t end);
 int move_parts(struct mover *m, struct pval *to);
 int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
              const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* shared_shard.c: stores equal shards of several ranks of one memory space in a single register. *done: false if
- * shards of the move cannot be stored once, or if a device would receive more bytes as a result. */
+/* shared_shard.c: makes the tasks of a move whose destination has equal shards on several ranks of one memory
+ * space. The ranks fill one register together. *done: false if shards of the move cannot be shared in this way, or
+ * if a device would receive more bytes as a result. */
 int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                        struct pval *to, bool *done);
 
-/* collective.c: makes the local tasks of a library collective. *done: false if no library collective performs the
- * move on this device kind. */
+/* collective.c: makes the local tasks of a library collective. *done: false if the device kind's library has no
+ * collective that performs the move. */
 int collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
                      struct pval *to, bool *done);
 
 /* send.c: returns one end of a channel of the move: the sending end if `sends`, else the receiving end. */
 struct channel mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends);
-/* Returns the view of slice `which` of a channel in its source; *part and *skip as in mover_window(). */
+/* Returns the view of slice `which` of a channel at its source, in this partition; *part and *skip as in
+ * mover_window(). */
 struct view mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part,
                        int64_t *skip);
 /* Returns the placement of the devices that read a channel. */
@@ -214,15 +221,15 @@ int lower_p2p_recv(struct mover *m, int32_t channel);
  * hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
                 struct pval *to);
-/* Returns true if the value is complete only after the last micro-batch. */
+/* Returns true if the value is available only after the last micro-batch. */
 bool lower_is_late(const struct lower *l, const struct pval *v);
 /* Adds one end of a channel to the plan; `task` must be the task made last. */
 void channel_add(struct lower *l, int32_t task, const struct channel *c);
 /* Copies the channels into the plan, sorted by name. */
 void channel_list(struct lower *l);
 
-/* move.c: converts v to the layout in which the current node reads this operand, by the hops of the outline. share:
- * equal shards of the result may share a register (shared_shard.c). */
+/* move.c: converts v to the layout in which the current node reads this operand; the outline has the hops. share
+ * true: equal shards of the result may share a register (shared_shard.c). */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
 

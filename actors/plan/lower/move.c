@@ -30,8 +30,8 @@ move_kind(const struct box_plan *b, bool to_stage)
     return (to_stage ? b->from : b->to)->place->kind;
 }
 
-/* Returns true if the move runs once per micro-batch. A value that is the same for all micro-batches may still be
- * fetched again for each micro-batch. */
+/* Returns true if the move runs once per micro-batch. It may do so although the value does not change, if the value
+ * is fetched again for each micro-batch. */
 static bool
 moves_pieces(const struct lower *l, const struct pval *v)
 {
@@ -87,8 +87,8 @@ mover_received(const struct mover *m, const struct redistribute_channel *c, int3
     return view_dense(&t, NULL);
 }
 
-/* Finds the source of a slice, and returns the source's index in struct mover's `arg`. *part: the source;
- * *window: view of the slice in the source; *skip: elements from the source's start to the slice. */
+/* Finds the source of a slice, and returns the source's index in the `arg` array of struct mover. *part: location
+ * of the source; *view: view of the slice in the source; *skip: elements from the source's start to the slice. */
 static int32_t
 move_source(struct mover *m, const struct box_work *w, bool to_stage, const struct box_source *s,
             const struct box *slice, struct part *part, struct view *view, int64_t *skip)
@@ -104,7 +104,8 @@ move_source(struct mover *m, const struct box_work *w, bool to_stage, const stru
     return s->stage != BOX_PART ? own + s->stage : local_set_find(m->from->mine, s->pos);
 }
 
-/* Returns the argument by which the task reads a source; adds an argument if none reads the source. */
+/* Finds the argument by which the task reads a source, and returns its index in *arg. Adds an argument if none
+ * reads the source. */
 static int
 move_arg(struct mover *m, int32_t task, int32_t source, const struct part *part, int32_t *arg)
 {
@@ -143,8 +144,8 @@ make_launch(struct mover *m, int32_t task, struct box_move *move)
     return 0;
 }
 
-/* Adds a step to the task's move, which computes `slice`: the slice of `step`, a step of work w, or a part of
- * that slice. dst: view of the destination. skip: elements from the start of the task's register to the
+/* Adds a step to the task's move. The step computes `slice`, which is the slice of `step` or a part of it; `step`
+ * belongs to work w. dst: view of the destination. skip: elements from the start of the task's register to the
  * destination. */
 int
 move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
@@ -185,8 +186,8 @@ move_step(struct mover *m, int32_t task, const struct box_work *w, bool to_stage
     return move_add(m, task, w, to_stage, step, step->slice, w->rank, &view, skip);
 }
 
-/* Copies the steps of one replica's task to the task of another replica. Both tasks read the same sources by the
- * same arguments. */
+/* Copies the steps of the task that fills one replica to the task that fills another replica. Both tasks read the
+ * same sources by the same arguments. */
 static int
 move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like)
 {
@@ -206,7 +207,8 @@ move_alike(struct mover *m, int32_t task, const struct box_work *w, int32_t like
     return 0;
 }
 
-/* Makes a box task, whose steps write one shard or stage buffer. like: task whose steps are copied; -1: none. */
+/* Makes a box task, whose steps write one shard or stage buffer. like: a task whose steps are copied, because it
+ * fills a replica of the shard; -1: none. */
 static int
 move_task(struct mover *m, const struct box_work *w, bool to_stage, int32_t like, int64_t bytes, int32_t *id)
 {
@@ -249,7 +251,7 @@ move_parts(struct mover *m, struct pval *to)
     for (int32_t i = 0; i < b->npart; i++) {
         const struct box_work *w = &b->part[i];
         struct type local = layout_shard(to->layout, &to->type, w->pos);
-        /* replicas in different memory spaces cannot read the same sources in place */
+        /* replicas in different memory spaces read different sources in place, so their steps differ */
         bool alike = w->same < i && m->cross->one_space;
         TRY(move_task(m, w, false, alike ? m->part_task[w->same] : -1, type_bytes(&local), &m->part_task[i]));
         part_is_result(&to->part[i], m->part_task[i], 0);
@@ -275,7 +277,8 @@ remember_move(struct lower *l, const struct hop *hop, const struct box_plan *b)
     return l->move[l->nmove++] = arena_dup(&l->plan->arena, &m, sizeof m);
 }
 
-/* Converts a value by renaming its layout. No bytes move, because every shard is already on its device. */
+/* Converts a value to a layout that differs in name only. No bytes move, because every shard is already on its
+ * device. */
 static void
 move_name(struct pval *v, struct pval *to)
 {
@@ -283,13 +286,13 @@ move_name(struct pval *v, struct pval *to)
         const struct view *own = to->part[k].view;
         int32_t rank = to->layout->place->rank[to->mine->pos[k]];
         to->part[k] = v->part[local_set_find(v->mine, place_find(v->layout->place, rank))];
-        /* An empty shard must have the shape of the new layout: {0, 4} differs from {4, 0}. */
+        /* an empty shard must have the shape of the new layout: {0, 4} differs from {4, 0} */
         if (view_numel(own) == 0) to->part[k].view = own;
     }
 }
 
-/* Returns the converted value for plan_scratch(), which lowers a single rank. The shards are dense. Their source
- * does not matter, because nothing runs. */
+/* Returns the converted value for plan_scratch(), which lowers a single rank and runs nothing. The shards are
+ * dense, and have no real source. */
 static struct pval *
 moved_alone(struct lower *l, struct pval *v, const struct layout *layout)
 {
@@ -315,7 +318,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     }
     if (v->mine->n == 0 && to->mine->n == 0) return 0;
     TRY(redistribute_of(&l->crosses, &v->type, v->layout, layout, &x));
-    /* no task of this partition takes part in the move */
+    /* no task of this partition takes part in the hop */
     if (to->mine->n == 0 && x->own->nstage + x->nin + x->nout == 0) return 0;
     struct plan_move *move = remember_move(l, hop, x->own);
     bool fetches = hop_fetches(l->program, move), done = false;
@@ -324,7 +327,7 @@ move_once(struct lower *l, struct pval *v, const struct hop *hop, bool share, st
     return done ? 0 : move_across(l, move, x, v, to);
 }
 
-/* Returns true if the outline's next hop converts this operand of the current node. */
+/* Returns true if the next hop of the outline converts this operand of the current node. */
 static bool
 is_next_read(const struct lower *l, int operand)
 {

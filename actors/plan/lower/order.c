@@ -49,8 +49,8 @@ order_begin(struct lower *l)
     }
 }
 
-/* Marks the places that the search must reach: on each line, the last task among the n tasks a[]. Returns the
- * number of lines with such tasks, and in *first the lowest of the n tasks. */
+/* Marks the places that the search must reach: on each line (chain of tasks), the last of the n tasks a[]. Returns
+ * the number of lines with such tasks, and in *first the lowest of the n tasks. */
 static int32_t
 order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
 {
@@ -70,7 +70,8 @@ order_want(struct order *o, const int32_t *a, int32_t n, int32_t *first)
     return nline;
 }
 
-/* Records that task x precedes b. Returns true if the search has thereby reached the marked place of x's line. */
+/* Records that task x precedes the search's task b. Returns true if the search has now reached the marked place of
+ * x's line. */
 static bool
 order_meet(struct order *o, int32_t x)
 {
@@ -82,7 +83,7 @@ order_meet(struct order *o, int32_t x)
 }
 
 /* Searches backwards from b, breadth first, until all marked places are reached. left: number of marked places;
- * looks: largest number of tasks to visit. The number of edges followed is limited to SCANS * looks, because tasks
+ * looks: largest number of tasks to visit. The number of edges is limited, too, to SCANS * looks, because tasks
  * with an input per rank reach the same tasks many times. */
 static void
 search_order(struct lower *l, int32_t b, int32_t left, int32_t first, int32_t looks)
@@ -150,8 +151,7 @@ order_after(struct lower *l, int32_t a, int32_t b)
     order_all(l, &a, 1, b);
 }
 
-/* Returns true if b already limits a to at most n acts ahead, because b reads a result of a that has at most n
- * registers. */
+/* Returns true if a is already limited to n acts ahead of b: b reads a result of a that has at most n registers. */
 static bool
 holds_credit(const struct lower *l, int32_t a, int32_t b, int32_t n)
 {

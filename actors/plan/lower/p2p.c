@@ -2,9 +2,9 @@
  *
  * The SEND is a task of the device that has the bytes, the RECV a task of a device that reads them. The bytes do
  * not pass through host memory. The two tasks share a point-to-point link between their devices
- * (runtime/device/communicator.h). The library sends one dense row of elements. The SEND packs several windows, or
- * a window with gaps, into a register of its own. All partitions make the same decision about whether a move's
- * channels use the library (redistribute_is_p2p). */
+ * (runtime/device/communicator.h). The library sends one dense vector of elements. So if there are several windows,
+ * or one with gaps, the SEND packs them into a register of its own. All partitions make the same decision about
+ * whether a move's channels use the library (redistribute_is_p2p). */
 #include "actors/plan/lower/lower.h"
 
 #include "kernels/cuda/launch.h"
@@ -26,7 +26,7 @@ make_p2p_member(const struct mover *m, const struct redistribute_channel *c, boo
     return s;
 }
 
-/* Makes a task on the device of this rank. */
+/* Makes a task for the move, on the device of this rank. */
 static struct draft *
 add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct task_kind *kind,
              const struct move_comm_rank *s, int32_t *id)
@@ -38,7 +38,7 @@ add_endpoint(struct mover *m, const struct redistribute_channel *c, const struct
     return d;
 }
 
-/* Fills in *out: the copy of slice i from the shard to the slice's offset in the packed row that is sent. If the
+/* Makes *out, the copy of slice i from the shard to the slice's offset in the dense vector that is sent. If the
  * device kind compiles kernels, compiles a kernel for the copy. */
 static int
 pack_slice(struct mover *m, const struct redistribute_channel *c, int32_t i, struct part *part,

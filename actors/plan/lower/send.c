@@ -102,7 +102,7 @@ struct end {
     int32_t rank;
 };
 
-/* Returns the view of a channel's data as one dense row. */
+/* Returns the view of a channel's data as one dense vector. */
 static struct view
 channel_row_view(const struct mover *m, const struct redistribute_channel *c)
 {
@@ -110,8 +110,8 @@ channel_row_view(const struct mover *m, const struct redistribute_channel *c)
     return view_dense(&t, NULL);
 }
 
-/* Makes a task that copies a channel's data from one device's memory to another's. The caller sets the steps of
- * the copy. */
+/* Makes a task that copies a channel's data from one device's memory to another's. The caller adds the steps, which
+ * say what is copied. */
 static int
 carry_task(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t nstep,
            int32_t *id)
@@ -146,7 +146,8 @@ copy_step(struct mover *m, const struct view *src, int64_t skip, const struct vi
                              .view = intern_view(m->l, dst)};
 }
 
-/* Makes a task that packs the slices of a channel into one row. The slices' sources are in this partition. */
+/* Makes a transfer that packs the slices of a channel into one dense vector. The slices' sources are in this
+ * partition. */
 static int
 carry_slices(struct mover *m, const struct redistribute_channel *c, struct end from, struct end to, int32_t *id)
 {
@@ -161,7 +162,7 @@ carry_slices(struct mover *m, const struct redistribute_channel *c, struct end f
     return draft_reads(m->l, *id, &part, 0, false);
 }
 
-/* Makes a task that copies a dense row, written by task `of`, to another device's memory. */
+/* Makes a transfer that copies a dense vector, the result of task `of`, to another device's memory. */
 static int
 carry_row(struct mover *m, const struct redistribute_channel *c, int32_t of, struct end from, struct end to,
           int32_t *id)
@@ -199,8 +200,8 @@ host_end(const struct mover *m, struct end device, struct end *out)
         device_kind_text(device.kind), (int)device.rank);
 }
 
-/* Makes a SEND task. Sends data staged in a cpu device's memory as one slice. If host code can read the source
- * directly, sends each slice from the source. */
+/* Makes a SEND task. If the data was staged in a cpu device's memory, the task sends it as one slice. If host code
+ * can read the source directly, the task sends each slice from there. */
 static int
 send_task(struct mover *m, const struct redistribute_channel *c)
 {

@@ -9,16 +9,16 @@
 #include "boxing/grid.h"
 #include "runtime/device/device.h"
 
-/* One slice of the shared shard, and the rank that fills it. */
+/* One slice of the shared shard, the step of the move that computes it, and the rank that fills it. */
 struct item {
     struct box slice;
     const struct box_step *step;
     int32_t rank;
-    int32_t next; /* next item of the rank; -1: none */
+    int32_t next; /* next item of the same rank; -1: none */
 };
 
-/* State of one replica group: the mesh positions with equal shards. These positions have the same grid corner
- * (boxing/grid.h), which is the first of them. */
+/* State of one replica group, that is, of the mesh positions with equal shards. corner: first position of the group
+ * (boxing/grid.h). */
 struct sharing {
     struct mover m;
     struct grid grid;
@@ -28,12 +28,13 @@ struct sharing {
     int32_t *member, nmember; /* mesh positions of the group */
     struct item *item;
     int32_t nitem, capacity;
-    int32_t *first, *last; /* by device of the move (box_plan.rank): index of its first and of its last item */
-    int64_t *own;          /* by device: total bytes of its items */
+    /* by device of the move (box_plan.rank): index of the first and of the last item that it fills */
+    int32_t *first, *last;
+    int64_t *own; /* by device: bytes of the items that it fills */
     int32_t *fill, nfill;
 };
 
-/* slices with fewer elements are not divided among the ranks */
+/* slices with fewer elements are filled by one rank */
 enum { SLAB_LEAST = 1024 };
 
 static void
@@ -59,7 +60,7 @@ add_item(struct sharing *s, const struct box *slice, const struct box_step *step
     s->item[s->nitem++] = (struct item){*slice, step, rank, -1};
 }
 
-/* Divides a slice into one slab per member of the group, if no member holds the slice's source. */
+/* Adds the items of a slice whose source is on no member of the group. Every member fills one slab of the slice. */
 static void
 add_slabs(struct sharing *s, const struct box_step *step)
 {
@@ -80,8 +81,8 @@ add_slabs(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Adds the slices of a stage buffer. The owner of a slice reduces the slice directly into the shared shard, so no
- * stage buffer is needed. */
+/* Adds the items of a step that reads a stage buffer. The rank that reduces in the buffer reduces directly into the
+ * shared shard instead, so no stage buffer is needed. */
 static void
 add_staged(struct sharing *s, const struct box_step *step)
 {
@@ -93,7 +94,8 @@ add_staged(struct sharing *s, const struct box_step *step)
     }
 }
 
-/* Lists all slices of the group's shard. Returns false if a step of the move cannot be shared. */
+/* Lists the items (slices and their ranks) of the group's shard. Returns false if a step of the move cannot be
+ * shared. */
 static bool
 find_items(struct sharing *s)
 {
@@ -145,7 +147,7 @@ part_bytes(const struct sharing *s)
     return type_bytes(&t);
 }
 
-/* Makes a FILL task write into the register of the shard's first FILL task. */
+/* Stores a FILL task's result in the register of `task`, the shard's first FILL task. */
 static void
 lie_in(struct out_port *o, int32_t task)
 {
@@ -219,7 +221,7 @@ share_group(struct sharing *s)
     return 0;
 }
 
-/* ---- the decision to share ---- */
+/* ---- deciding whether to share ---- */
 
 static bool
 in_one_space(const struct layout *l)
@@ -235,8 +237,8 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds, for each device, the bytes that it receives if this group shares a shard: bytes read from sources on
- * other devices, and bytes that other devices fill. */
+/* Adds, for each device, the bytes that it receives if this group shares a shard: bytes that its items read from
+ * other devices, and items that other devices fill. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {

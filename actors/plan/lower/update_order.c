@@ -32,8 +32,8 @@ own_memory(const struct plan *p)
     return i;
 }
 
-/* Adds one gate for each channel end in end[]. By these gates, the gates of this host and of other hosts exchange
- * their results. The caller adds the gates that receive from hosts below in the tree (gates.h). */
+/* Adds a gate for each channel end in end[], through which this host exchanges reports and permissions with other
+ * hosts (gates.h). The caller adds the gates that receive from hosts below this one in the tree. */
 static void
 join_gate(struct lower *l, const struct plan_device *at, const struct channel *end, int n)
 {
@@ -73,15 +73,15 @@ update_order_gate(struct lower *l, int32_t node)
     return 0;
 }
 
-/* ---- readers of overwritten leaves ---- */
+/* ---- finding the readers of overwritten leaves ---- */
 
-/* The tasks that write root shards, and the tasks that read leaf shards. Only leaf shards that may be overwritten
- * count. */
+/* The tasks that write root parts, and the tasks that read leaf parts, where updates may overwrite the leaf parts. */
 struct guard {
     struct lower *l;
     int32_t *writer; /* by root shard: the task that writes it; -1: none */
     bool *wanted;    /* by leaf part: true if it may be overwritten */
-    /* by leaf part p: tasks that read it are reader[first[p]] to reader[first[p + 1] - 1], ascending */
+    /* by leaf part: the tasks that read leaf part p are reader[first[p]] to reader[first[p + 1] - 1], in ascending
+     * order */
     int32_t *first, *reader;
 };
 
@@ -107,7 +107,8 @@ mark_wanted(struct guard *g)
     }
 }
 
-/* Visits the reads of leaf parts. reader NULL: counts the reads by leaf part in next[]; else stores the readers. */
+/* Visits the tasks that read leaf parts. reader NULL: counts them by leaf part in next[]; else stores each at
+ * reader[next[part]++]. */
 static void
 each_read(struct guard *g, int32_t *next, int32_t *reader)
 {
@@ -135,16 +136,16 @@ order_find_readers(struct guard *g)
     each_read(g, next, g->reader);
 }
 
-/* Returns true if this move was inserted for `node`, and so runs after the gate before that node. A move shared with
- * an earlier reader was inserted for that reader. */
+/* Returns true if the task belongs to a move that was inserted for `node`, and so runs after the gate before that
+ * node. If an earlier reader needs the same move, the move was inserted for that reader. */
 static bool
 moved_for(const struct task *t, int32_t node)
 {
     return t->kind->flags & KIND_MOVE && t->move.of && t->move.of->step == node;
 }
 
-/* Returns the number of readers of a leaf shard. Leaves out the tasks of the same node as task w, which are last
- * in the list of readers: such tasks update other slices of the shard. */
+/* Returns the number of readers of a leaf part, without the tasks of the same node as task w. Those are last in the
+ * list of readers, and update other slices of the same shard. */
 static int32_t
 others(const struct guard *g, int32_t leaf_part, int32_t w)
 {
@@ -157,8 +158,8 @@ others(const struct guard *g, int32_t leaf_part, int32_t w)
     return n;
 }
 
-/* Returns true if the writer of the root shard reads no other slice of the leaf shard than it writes. The writer
- * writes one slice of an update that replicas share. */
+/* Returns true if the writer of the root part reads no other slice of the leaf part than the one that it writes.
+ * The writer is one of several tasks that update slices of a buffer shared by replicas. */
 static bool
 reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
 {
@@ -168,9 +169,9 @@ reads_own(const struct guard *g, int32_t root_part, int32_t leaf_part)
     return shared_update_reads_own(&d->task, &d->out[k], k, leaf_part);
 }
 
-/* Returns true if a root shard may overwrite a leaf shard, because no later task reads the leaf shard. moved:
- * node of the move that makes the root; -1: an update makes the root. The writer must belong to the move made for
- * this node, not to a move made for an earlier reader. */
+/* Returns true if a root part may overwrite a leaf part, because no task after the writer reads the leaf part.
+ * moved: node whose move makes the root; -1: an update makes the root. If a move makes the root, the writer must
+ * belong to the move of this node, not to one for an earlier reader. */
 static bool
 may_replace(const struct guard *g, int32_t root_part, int32_t leaf_part, int32_t moved)
 {
@@ -187,8 +188,8 @@ wait_for_readers(struct guard *g, int32_t root_part, int32_t leaf_part)
     order_all(g->l, g->reader + g->first[leaf_part], others(g, leaf_part, w), w);
 }
 
-/* Returns true if local shards a and b of root k hold the same block, so that they share one buffer if replicas of
- * the root do. */
+/* Returns true if local parts a and b of root k hold the same block. They then share one buffer, if replicas of the
+ * root do. */
 static bool
 lie_together_in_part(const struct plan *p, int32_t k, int32_t a, int32_t b)
 {

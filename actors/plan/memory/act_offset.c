@@ -21,21 +21,23 @@
 #include <string.h>
 
 enum {
-    MOST_LIVE_RANGES = 2048, /* largest number of live ranges on a device, because a table has an entry per pair */
-    /* Limits of the number of offsets on a device. Up to FEW_USES in all, each micro-batch has offsets of its own.
-     * If that would take more, a result has at most ENOUGH offsets (or as many as FEW_USES allows), the device has at
-     * most MOST_USES, and the micro-batches use the offsets in turn (count_berths()). */
+    /* largest number of live ranges on a device, because tables have an entry per pair of live ranges */
+    MOST_LIVE_RANGES = 2048,
+    /* Limits of the number of offsets on a device. If all micro-batches of all results together need at most
+     * FEW_USES offsets, each micro-batch has its own. Otherwise the micro-batches use offsets in turn: a result has
+     * at most ENOUGH offsets (or as many as FEW_USES allows), and the device at most MOST_USES (count_berths()). */
     FEW_USES = 1 << 12,
     ENOUGH = 64,
     MOST_USES = 1 << 14,
     MOST_SIGHTS = 1 << 28, /* approximate limit of the pairs of live ranges examined for the lower bound */
-    LEAST_GAIN = 128,      /* 1/LEAST_GAIN of the arena is the least saving for which per-act offsets are used */
-    /* least saving, in bytes, for which per-act offsets are used; otherwise registers keep their offsets */
+    LEAST_GAIN = 128,      /* per-act offsets must save at least 1/LEAST_GAIN of the arena */
+    /* per-act offsets must save at least so many bytes; otherwise registers keep their offsets */
     LEAST_BYTES = 1 << 15,
     FAR = 1 << 28,
 };
 
-/* An entry in the list of a task (the reader): when act n of the reader begins, act n - lag of `task` has ended. */
+/* An entry in the list of a task's predecessors. When the task's act for micro-batch n begins, the act of `task`
+ * for micro-batch n - lag has ended. */
 struct back {
     int32_t task, lag, next; /* next: index of the list's next entry; -1: none */
 };
@@ -44,8 +46,8 @@ struct waiting {
 };
 /* ---- order of uses ---- */
 
-/* Returns true if the edge connects acts for equal micro-batches one by one, or connects a task that runs once
- * with the acts for all micro-batches. */
+/* Returns true if the edge has a simple rate: it connects the acts for equal micro-batches one by one, or a task
+ * that runs once with the acts for all micro-batches. */
 static bool
 is_plain_input(const struct plan *p, const struct task *t, const struct in_port *in)
 {
@@ -64,7 +66,7 @@ add_back(struct backs *l, int32_t task, int32_t to, int32_t lag)
     l->first[task] = l->n++;
 }
 
-/* Returns true if is_plain_input() is true for all edges of the plan. */
+/* Returns true if all edges of the plan have a simple rate (is_plain_input). */
 static bool
 is_all_plain(const struct plan *p)
 {
@@ -89,7 +91,8 @@ list_back(struct act_offsets *b)
         }
 }
 
-/* Puts the predecessors of task x into the buckets of their lags. lag: lag of x. */
+/* Sets the lags of the predecessors of task x, whose own lag is `lag` (micro-batches to go back), and puts them
+ * into the buckets of their lags. n: number of entries in b->waiting; returns the new number. */
 static int32_t
 look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, int32_t n)
 {
@@ -103,9 +106,9 @@ look_back(struct act_offsets *b, const struct backs *l, int32_t x, int32_t lag, 
     return n;
 }
 
-/* Computes the least lag of each predecessor of `from` (Dijkstra's algorithm with buckets, because lags are
- * small). outside true: follows only paths through tasks that are not near the device (struct act_offsets,
- * is_near). Returns the number of entries in b->waiting. */
+/* Computes the least lag of each predecessor of `from`, that is, the fewest micro-batches to go back (Dijkstra's
+ * algorithm with buckets, because lags are small). outside true: follows only paths through tasks that are not near
+ * the device (struct act_offsets, is_near). Returns the number of entries in b->waiting. */
 static int32_t
 find_lags(struct act_offsets *b, const struct backs *l, int32_t from, bool outside)
 {
@@ -128,7 +131,7 @@ forget_lags(struct act_offsets *b, int32_t nmet)
     for (int32_t i = 0; i < nmet; i++) b->lag[b->waiting[i].task] = FAR;
 }
 
-/* ---- tasks near a device ---- */
+/* ---- restricting the search to tasks near a device ---- */
 
 static void
 find_near_tasks(struct act_offsets *b, int32_t device)
@@ -143,8 +146,9 @@ find_near_tasks(struct act_offsets *b, int32_t device)
     }
 }
 
-/* Finds paths from a portal back to near tasks that pass only tasks not near the device. Replaces each path by a
- * direct entry. Returns false if there would be too many entries. */
+/* A portal is a task that is not near the device but precedes a near task directly. Finds the paths from a portal
+ * back to near tasks that pass only tasks not near the device, and adds a direct entry for each path. Returns false
+ * if there would be too many entries. */
 static bool
 step_over(struct act_offsets *b, int32_t portal)
 {
@@ -160,8 +164,9 @@ step_over(struct act_offsets *b, int32_t portal)
     return true;
 }
 
-/* Makes short lists, which contain only near tasks and portals. A search in the short lists finds the same lags as a
- * search in the full lists. Returns false if there are so many portals that the short lists would save no time. */
+/* Makes short lists of predecessors (b->local), which contain only near tasks and portals. A search in the short
+ * lists finds the same lags as a search in the full lists. Returns false if there are so many portals that the
+ * short lists would save no time. */
 static bool
 list_near(struct act_offsets *b, int32_t device)
 {
@@ -185,9 +190,10 @@ list_near(struct act_offsets *b, int32_t device)
     return true;
 }
 
-/* Returns the lag from the last reader of live range x to the writer of live range y. The lags of that writer
- * must have been computed. If x is written once, the last act of the reader counts. If y's writer runs once, the
- * act of the writer counts as an act for the last micro-batch. */
+/* Returns the lag between the last use of live range x by this reader and the write of live range y: the fewest
+ * micro-batches to go back. The lags of the predecessors of y's writer must have been computed. If x is written
+ * once, the last act of the reader counts. If y's writer runs once, its act counts as an act for the last
+ * micro-batch. */
 static int32_t
 after_reader(const struct act_offsets *b, const struct live_range *x, int32_t reader, const struct live_range *y)
 {
@@ -202,7 +208,7 @@ static int32_t
 after_readers(const struct act_offsets *b, const struct live_range *x, const struct live_range *y)
 {
     const struct out_port *o = &b->plan->task[x->task].out[x->out];
-    int32_t most = o->nfan ? -FAR : FAR; /* a result without readers has no known end of use */
+    int32_t most = o->nfan ? -FAR : FAR; /* without readers, the end of a use is unknown */
     for (int32_t f = 0; f < o->nfan; f++)
         for (int32_t r = 0; r < o->fan[f].nreader; r++)
             most = MAX(most, after_reader(b, x, o->fan[f].reader[r].task, y));
@@ -241,9 +247,9 @@ last_use(const struct act_offsets *b, int32_t x)
     return b->live_range[x].again ? b->plan->pieces - 1 : 0;
 }
 
-/* Returns how many uses of one live range have certainly ended when begun[i] uses of each live range i have begun.
- * The loop is unrolled for SIMD: with 64 devices of 1,200 results each, a scalar loop takes half of the compile
- * time. */
+/* Returns how many uses of a live range have certainly ended at the moment at which begun[i] uses of each live
+ * range i have begun. after: the live range's part of b->after. The loop is unrolled for SIMD: with 64 devices of
+ * 1,200 results each, a scalar loop takes half of the compile time. */
 static int32_t
 ended_then(const int32_t *begun, const int32_t *after, int32_t n)
 {
@@ -256,7 +262,8 @@ ended_then(const int32_t *begun, const int32_t *after, int32_t n)
     return most[0];
 }
 
-/* Returns the bytes in use when begun[i] uses of each live range i have begun. Uses that may still be live count. */
+/* Returns the bytes in use at the moment at which begun[i] uses of each live range i have begun. Uses that may
+ * still be live count. */
 static int64_t
 live_bytes_at(const struct act_offsets *b, const int32_t *begun)
 {
@@ -299,9 +306,9 @@ find_heavier(struct act_offsets *b, int32_t step, bool first, int64_t enough, in
     return *most > was;
 }
 
-/* Returns a lower bound of the bytes of any arena; the bound is seldom below the optimum. The bound is the bytes
- * in use at one moment. A greedy choice of uses that are live together finds the moment. If there are many live
- * ranges, only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
+/* Returns a lower bound of the bytes of any arena, which is seldom below the optimum: the bytes in use at one
+ * moment. To find the moment, a greedy search chooses uses that are live together. If there are many live ranges,
+ * only a sample of them is tried as the first choice. The search stops when the bound reaches `enough`. */
 static int64_t
 find_bound(struct act_offsets *b, int64_t enough)
 {
@@ -330,8 +337,8 @@ act_offset_find_late(struct act_offsets *b)
         }
 }
 
-/* Adds the lifetime of a live range, from its write to its last reader. last: the write is in the last
- * micro-batch; otherwise in the first. */
+/* Adds the lifetime of a live range, from its write to its last reader, to change[]. last true: lifetime of the
+ * write in the last micro-batch; false: in the first. */
 static void
 add_lifetime(struct act_offsets *b, const struct live_range *t, bool last, int64_t *change)
 {
@@ -395,8 +402,9 @@ list_offset_live_ranges(struct act_offsets *b, int32_t device)
     return nagain;
 }
 
-/* Sets the number of per-act offsets: one per micro-batch, or fewer if there are too many uses. Returns false if
- * so few offsets would not suffice for a result's registers. */
+/* Sets the number of per-act offsets of a result: one per micro-batch, or fewer if there are too many uses. Returns
+ * false if per-act offsets are not used: no result is made per micro-batch, there are too many live ranges, or so
+ * few offsets are possible that a result has less than two per register. */
 static bool
 count_berths(struct act_offsets *b, int32_t nagain)
 {
@@ -412,7 +420,7 @@ count_berths(struct act_offsets *b, int32_t nagain)
 
 /* ---- a device ---- */
 
-/* Returns the size of an arena, in bytes, up to which a search for per-act offsets is not worth the time. least:
+/* Returns the size of an arena, in bytes, that is close enough to the optimum to need no per-act offsets. least:
  * lower bound of any arena. */
 static int64_t
 good_enough(int64_t least)
@@ -420,7 +428,8 @@ good_enough(int64_t least)
     return least + MAX(least / ACT_OFFSETS_GOOD, LEAST_BYTES);
 }
 
-/* Returns the least lower bound for which an arena of `bytes` bytes is good enough (inverse of good_enough()). */
+/* Returns the least lower bound with which an arena of `bytes` bytes is close enough to the optimum (inverse of
+ * good_enough()). */
 static int64_t
 good_from(int64_t bytes)
 {
@@ -430,8 +439,8 @@ good_from(int64_t bytes)
     return least;
 }
 
-/* Sets the number of registers of each result. asked true: sets the number that the readers request, because with
- * per-act offsets more registers would only let producers run further ahead. asked false: sets the number that
+/* Sets the number of registers of each result. asked true: the number that the readers request, because with
+ * per-act offsets further registers would only let producers run further ahead. asked false: the number that
  * packing allocated (one per stage slot). */
 static void
 set_registers(struct act_offsets *b, bool asked)
@@ -492,7 +501,8 @@ make_room(struct act_offsets *b)
     b->ordered = ARENA_ARRAY(a, struct ordered, n);
 }
 
-/* Returns true if acts that use the same offset in turn never overlap in time. */
+/* Returns true if acts that have the same offset, because micro-batches use the offsets in turn, never overlap in
+ * time. */
 static bool
 takes_turns(const struct act_offsets *b)
 {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    ORDER_LOOKS = 1 << 27, /* budget of all greedy orders, in comparisons; the first order always runs */
+    ORDER_LOOKS = 1 << 27, /* budget of all greedy orders, in comparisons; the first order runs whatever it takes */
     STEP_LOOKS = 1 << 22,  /* budget of an ejection search, in comparisons; each step makes one comparison per use */
     LONGER = 16,           /* factor by which STEP_LOOKS grows while the arena is far above the lower bound */
     STEPS = 96,            /* largest number of ejection steps per use */
@@ -53,7 +53,7 @@ mark_met(struct act_offsets *b, const struct use *u, const struct live_range *y,
     if (from > to) return;
     if (n == b->plan->pieces || !y->again) {
         for (; n < b->plan->pieces && b->live_range[u->live_range].again && to < 0; to += n)
-            from += n; /* the next micro-batch for which use u stands */
+            from += n; /* the next micro-batch that has the offset of use u */
         from = MAX(from, 0);
         to = MIN(to, y->nuse - 1);
         if (from <= to) mark_uses(b->near, y->first + from, y->first + to);
@@ -159,7 +159,7 @@ remove_placed(struct act_offsets *b)
     b->nplaced = keep_placed(b, b->high);
 }
 
-/* Returns the lowest offset at which use u overlaps no placed use that may be live at the same time. */
+/* Returns the lowest free offset for use u: there it overlaps no placed use that may be live at the same time. */
 static int64_t
 lowest_place(struct act_offsets *b, int32_t u)
 {
@@ -183,7 +183,7 @@ is_small(const struct act_offsets *b, int32_t u)
     return b->use[u].bytes < b->small;
 }
 
-/* Stores the current offsets as the best ones. Returns the bytes of the arena without small uses. */
+/* Stores the current offsets as the best ones. Returns the bytes of the arena that large uses need. */
 static int64_t
 keep_best_offsets(const struct act_offsets *b)
 {
@@ -210,8 +210,8 @@ compare_use_keys(const void *x, const void *y)
     return a->then != b->then ? (a->then > b->then) - (a->then < b->then) : a->use - b->use;
 }
 
-/* Counts uses of all live ranges. behind false: returns the number of uses that have ended before use u begins;
- * behind true: the number of uses that begin after use u has ended. */
+/* Counts uses of all live ranges. behind false: returns the number of uses that have certainly ended before use u
+ * begins; behind true: the number of uses that begin after use u has certainly ended. */
 static int32_t
 count_apart(const struct act_offsets *b, const struct use *u, bool behind)
 {
@@ -238,7 +238,8 @@ order_key(const struct act_offsets *b, int32_t use, enum order by)
                                                  use};
 }
 
-/* Sorts uses with fewer than `was` bytes, except small ones, into b->ordered. Returns the number of sorted uses. */
+/* Sorts the uses that are smaller than `was` bytes and not small (b->small) into b->ordered. Returns the number of
+ * sorted uses. */
 static int32_t
 list_ordered(struct act_offsets *b, enum order by, int64_t was)
 {
@@ -291,8 +292,8 @@ list_met(struct act_offsets *b, int32_t u)
     b->looks -= b->nuse;
 }
 
-/* Returns the offset for use u at which evictions cost least; of equally good offsets, the lowest. Tries the offsets
- * directly above and below uses that may be live at the same time. */
+/* Returns the offset for use u that causes the cheapest evictions; of equally good offsets, the lowest. Tries the
+ * offsets directly above and below uses that may be live at the same time. */
 static int64_t
 best_place(const struct act_offsets *b, const struct use *u, int64_t top)
 {
@@ -368,8 +369,8 @@ squeeze_offsets(struct act_offsets *b, int64_t top)
     return b->nqueue == 0;
 }
 
-/* Tries greedy orders until the arena of an order has at most `enough` bytes. Returns the bytes of the smallest
- * arena. */
+/* Places uses in one greedy order after the other, until an arena has at most `enough` bytes. Returns the bytes of
+ * the smallest arena. */
 static int64_t
 try_offset_orders(struct act_offsets *b, int64_t enough)
 {
@@ -392,7 +393,8 @@ lie_best(struct act_offsets *b)
         if (!is_small(b, u)) set_down(b, u, b->best[u]);
 }
 
-/* Lowers the size limit of small uses, and places the uses that are no longer small. Returns the arena's bytes. */
+/* Lowers b->small, the size limit of small uses, and places the uses that are no longer small. Returns the arena's
+ * bytes. */
 static int64_t
 add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
 {
@@ -409,7 +411,7 @@ add_smaller(struct act_offsets *b, int64_t bytes, int64_t limit)
     return bytes;
 }
 
-/* Shrinks an arena of `bytes` step by step until a step fails. Returns the bytes of the smallest arena. */
+/* Makes an arena of `bytes` smaller step by step, until a step fails. Returns the bytes of the smallest arena. */
 static int64_t
 squeeze_on(struct act_offsets *b, int64_t bytes, int64_t bound, int64_t looks)
 {
@@ -428,7 +430,7 @@ compare_use_bytes(const void *x, const void *y)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Returns the largest size limit for which uses below the limit hold at most 1/part of all bytes. */
+/* Returns the largest size limit such that the uses below the limit hold at most 1/part of all bytes. */
 static int64_t
 least_large(struct act_offsets *b, int64_t part)
 {

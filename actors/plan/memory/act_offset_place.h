@@ -15,34 +15,36 @@ enum {
 
 struct live_range {
     int32_t task, out;
-    int32_t asked, nreg; /* number of registers that the readers request; number that packing allocated */
+    /* asked: number of registers that the readers request; nreg: number that packing allocated */
+    int32_t asked, nreg;
     bool again;          /* written for each micro-batch */
-    int32_t first, nuse; /* index of its first use; number of its uses */
+    int32_t first, nuse; /* index of the live range's first use; number of its uses */
 };
-/* Two uses, i of one live range and k of another, may be live at the same time if i - k is in this range. */
+/* Two uses, i of one live range and k of another, may be live at the same time if lo <= i - k <= hi. */
 struct reach {
     int32_t lo, hi;
 };
-/* The use of a register of a live range by one act. berth: number of the use, and of its per-act offset. */
+/* A use: an act's register of a live range, from the act until the last reader is done. berth: number of the use
+ * within its live range, and index of its per-act offset. */
 struct use {
     int32_t live_range, berth;
     int64_t bytes, offset;
     int64_t cost; /* cost of evicting the use: bytes times (1 + number of past evictions) */
-    bool out;     /* evicted: the use has no offset at present */
+    bool out;     /* true: the use was evicted and has no offset at present */
 };
 struct ordered {
     int64_t key, then;
     int32_t use;
 };
-/* An address at which a use begins or ends, and the cost of evicting the use. */
+/* An address at which a use in the arena begins or ends, and the cost of evicting this use. */
 struct point {
     int64_t at, cost;
 };
 
 struct back;
 struct waiting;
-/* Lists of predecessors, by task. An entry tells which acts of a predecessor have ended before an act of the task
- * begins. */
+/* Lists of predecessors, by task. An entry (struct back) tells which act of the predecessor has ended before an act
+ * of the task begins. */
 struct backs {
     int32_t *first; /* by task: head of its list; -1: empty */
     struct back *of;
@@ -52,22 +54,25 @@ struct act_offsets {
     struct plan *plan;
     const int32_t *first_out, *asked; /* arguments of act_offset_registers() */
     struct arena arena, of_device;
-    int32_t nback;            /* number of entries allocated in `all`, and in `local` */
-    struct backs all, local;  /* lists of all tasks; lists that contain only tasks near the current device */
-    bool *is_near;            /* by task: true if it runs on the current device, or reads a result stored there */
-    int32_t *portal, nportal; /* tasks that are not near the device but are direct predecessors of a near task */
-    bool *late;               /* by task: true if it runs once, after tasks that run per micro-batch */
-    /* lag[task]: least lag found, FAR: none; bucket[lag]: first task in the lag's bucket, -1: none */
+    int32_t nback; /* number of entries that each of `all` and `local` can hold */
+    /* all: predecessors of all tasks; local: only tasks near the current device, and portals */
+    struct backs all, local;
+    bool *is_near; /* by task: true if it runs on the current device, or reads a result stored there */
+    /* portals: tasks that are not near the device, but are direct predecessors of a near task */
+    int32_t *portal, nportal;
+    bool *late; /* by task: true if it runs once, after tasks that run per micro-batch */
+    /* lag[task]: fewest micro-batches to go back from the search's first task; FAR: task not reached. bucket[lag]:
+     * first task with this lag that is still to be visited; -1: none */
     int32_t *lag, *bucket;
     struct waiting *waiting;
     /* data of the current device: */
     struct live_range *live_range;
     int32_t nlive_range, nuse, nact_offset;
-    /* [a * nlive_range + b]: use i of live range a has ended before use k of b begins if i + after <= k */
+    /* [a * nlive_range + b]: use i of live range a has certainly ended before use k of b begins if i + after <= k */
     int32_t *after;
-    struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live at the same time */
-    /* number of uses begun, by live range. begun: at the moment under trial; from: at the start of the trial;
-     * heaviest: at the best moment */
+    struct reach *reach; /* [a * nlive_range + b]: which uses of live ranges a and b may be live together */
+    /* moments, as the number of uses begun by live range. begun: the moment under trial; from: the start of the
+     * current search; heaviest: the moment found with the most bytes */
     int32_t *begun, *from, *heaviest;
     struct use *use;
     uint64_t *near; /* bit mask by use: true if it may be live at the same time as the current use */

@@ -28,7 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A reuse of memory: item b takes over bytes of item a, in the same period or in the next. */
+/* A reuse of memory: live range b gets bytes of live range a, in the same period (next_period false) or in the
+ * next. */
 struct pair {
     int32_t a, b;
     bool next_period;
@@ -36,30 +37,33 @@ struct pair {
 
 struct live_range {
     int32_t task, out;
-    int32_t last; /* last reader in the list; the writer if the result has no readers */
+    int32_t last; /* the result's last reader in the list; without readers, its writer */
 };
 
 struct memory {
     struct lower *l;
-    /* by result: index of its live range, -1: none; the results of a task start at l->first_out[task] */
+    /* index of the live range of each result, -1: none; results of a task start at l->first_out[task] */
     int32_t *of;
     struct live_range *live_range;  /* live ranges, sorted by device, then by task */
     int32_t *first;                 /* by device: index of its first live range */
     int32_t *first_task, *task;     /* by device: tasks whose results it stores, in list order */
     int32_t *first_reader, *reader; /* by live range: readers, in list order */
     int32_t *next_writer;           /* by task: next task that fills the same register (shared_shard.c); -1: none */
-    /* by task: position of the kernel before the task [0] and after the task [1], in the device's task list; for a
-     * kernel, its own position */
+    /* by task, in the device's task list. kernel[0]: position of the last kernel before the task; kernel[1]:
+     * position of the first kernel after it. For a kernel, its own position */
     int32_t *kernel[2];
-    /* met[t]: the task found last to wait for task t; meets: the task for which `met` was filled last; -1: none */
+    /* met[t] is x if task x reads a result of task t, directly or through moves; meets: the task x for which this
+     * was computed last; -1: none */
     int32_t *met, meets;
     bool *late; /* by task: true if it runs once per batch, after the last micro-batch */
-    /* by task: true if the task runs once per batch, and tasks that run per micro-batch depend on it */
+    /* by task: true if the task runs once per batch, before tasks that run per micro-batch and depend on it */
     bool *wanted;
     bool *frugal; /* by stage: true if backward recomputes or fetches values */
-    /* item: items of the current device; packed: items of the device that was packed last */
+    /* An item is the memory of one live range. item: items of the current device; packed: items of the device that
+     * was packed last */
     struct item *item, *packed;
-    /* nitem: number of items; npacked: number of packed items; period: number of the device's tasks per period */
+    /* nitem: length of `item`; npacked: length of `packed`; period: number of the device's tasks, which run once
+     * per period (micro-batch) */
     int32_t nitem, npacked, period;
     struct room *room; /* by stage: its slots */
     struct stage_slots *rooms;
@@ -125,7 +129,7 @@ list_arena_live_ranges(struct memory *m)
     }
 }
 
-/* Returns the live range that an edge reads; -1: the result is not stored in an arena. */
+/* Returns the live range that an edge reads; -1: none, because the result is not stored in an arena. */
 static int32_t
 read_by(const struct memory *m, const struct edge *e)
 {
@@ -134,8 +138,8 @@ read_by(const struct memory *m, const struct edge *e)
     return m->of[w->kind == IN_TASK ? first_out[w->index] : first_out[e->task] + e->out];
 }
 
-/* Lists the readers of each live range. If several tasks fill one register, its readers have an edge from each of
- * these tasks, but are listed once. */
+/* Lists the readers of each live range, each once. If several tasks fill one register, a reader has an edge from
+ * each of these tasks. */
 static void
 next_reader(struct memory *m, int32_t *next, int32_t *reader)
 {
@@ -165,7 +169,7 @@ arena_list_readers(struct memory *m)
     next_reader(m, next, m->reader);
 }
 
-/* Assigns a register that several tasks fill to the first of these tasks, and links the tasks. */
+/* Assigns a register that several tasks fill to the first of these tasks, and links the tasks (next_writer). */
 static void
 list_task_writers(struct memory *m)
 {
@@ -201,8 +205,8 @@ arena_find_late(struct memory *m)
     }
 }
 
-/* Marks one-time tasks for which tasks of micro-batches wait. The results of marked tasks must not reuse bytes
- * that micro-batches have to release. Otherwise, if credits are few, the first micro-batch would wait for the
+/* Marks tasks that run once and for which tasks of micro-batches wait. The result of a marked task must not get
+ * bytes that micro-batches have to release. Otherwise, if credits are few, the first micro-batch would wait for the
  * last. */
 static void
 find_wanted(struct memory *m)
@@ -226,8 +230,8 @@ find_frugal(struct memory *m)
         if (p->node[i].recompute || p->node[i].again) m->frugal[s->stage[i]] = true;
 }
 
-/* Finds the kernels before and after each task. On devices that do not run moves on streams of their own, every
- * task counts as a kernel. */
+/* Finds the kernels before and after each task. If a device does not run moves on streams of their own, every task
+ * counts as a kernel. */
 static void
 find_kernels(struct memory *m)
 {
@@ -268,8 +272,8 @@ arena_position(const struct memory *m, int32_t device, int32_t task)
     return lo - m->first_task[device] - 1;
 }
 
-/* Returns true if the task precedes all micro-batches: it runs once, and depends on no task of a micro-batch. With
- * several partitions, all such tasks count, whether or not tasks per micro-batch need them, because a partition
+/* Returns true if the task certainly precedes all micro-batches: it runs once, depends on no task of a micro-batch,
+ * and tasks of micro-batches need it. With several partitions the last condition is left out, because a partition
  * does not know what other partitions need. */
 static bool
 comes_early(const struct memory *m, int32_t task)
@@ -288,8 +292,8 @@ goes_early(const struct memory *m, const struct live_range *t)
     return true;
 }
 
-/* Notes readers that may run out of list order: weight gradients, which may be delayed, and backward tasks of
- * other stages. */
+/* Sets it->waits and it->abroad: whether readers may run out of list order. These are weight gradients, which may
+ * be delayed, and backward tasks of other stages. */
 static void
 note_users(const struct memory *m, const struct live_range *t, struct item *it)
 {
@@ -305,7 +309,8 @@ note_users(const struct memory *m, const struct live_range *t, struct item *it)
 }
 
 /* Marks the tasks whose results `task` reads directly, or through at most MOVE_TASKS consecutive moves on the same
- * device. Ignores control edges, which memory sharing has added. So devices with equal tasks get equal arenas. */
+ * device. Ignores control edges, because earlier memory sharing may have added them, and devices with equal tasks
+ * should get equal arenas. */
 static void
 mark_waits(struct memory *m, int32_t task, int depth)
 {
@@ -322,8 +327,8 @@ mark_waits(struct memory *m, int32_t task, int depth)
 static bool
 arena_waits_for(struct memory *m, int32_t task, int32_t other)
 {
-    /* largest number of consecutive tasks in a move: the first fills stage buffers, the second fills the shard,
-     * the third joins a shared shard */
+    /* number of consecutive tasks that one move may have: the first fills a stage buffer, the second a shard, the
+     * third joins a shared shard */
     enum { MOVE_TASKS = 3 };
     if (m->meets != task) {
         m->meets = task;
@@ -332,8 +337,8 @@ arena_waits_for(struct memory *m, int32_t task, int32_t other)
     return m->met[other] == task;
 }
 
-/* Returns the position of the kernel before a task of a move (behind true: after the task). If the task and this
- * kernel depend on each other, returns the task's own position. */
+/* Returns the position of the kernel before a task of a move; behind true: of the kernel after it. If one of the
+ * two depends on the other, returns the task's own position. */
 static int32_t
 kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
 {
@@ -343,11 +348,11 @@ kernel_beside(struct memory *m, int32_t device, int32_t task, int behind)
     return beside;
 }
 
-/* Extends lifetimes on devices where moves run on streams of their own, so that moves overlap with kernels. The
- * result of a move lives from the kernel before the move on, and the operand lives until the kernel after the
- * move. Otherwise the move would wait for the kernel that uses the same bytes. Example: panel k + 1 of a product
- * arrives in the bytes of panel k - 1 while panel k is multiplied. If the kernel and the move depend on each
- * other, they cannot overlap, and the lifetime is not extended. */
+/* Extends lifetimes on devices where moves run on streams of their own, so that a move can overlap with the kernel
+ * beside it. The result of a move lives from the kernel before the move on, and the operand lives until the kernel
+ * after the move. Otherwise both could have the same bytes, and the move would wait for the kernel. Example: panel
+ * k + 1 of a product arrives in the bytes of panel k - 1 while panel k is multiplied. If the kernel and the move
+ * depend on each other, they cannot overlap, and the lifetime is not extended. */
 static void
 leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *t, struct item *it)
 {
@@ -359,8 +364,9 @@ leave_room_for_moves(struct memory *m, int32_t device, const struct live_range *
             it->last = MAX(it->last, kernel_beside(m, device, m->reader[i], 1));
 }
 
-/* Returns the position in the task list from which on the bytes of a live range must be free. For a receive by a
- * library, that is the beginning of its hop, because the bytes may arrive from then on (verify_channel.c). */
+/* Returns the position in the task list from which on the bytes of a live range must be free. A receive by a
+ * library needs its bytes from the first task of its hop on, because data may arrive from then on
+ * (verify_channel.c). */
 static int32_t
 first_position(const struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -372,11 +378,11 @@ first_position(const struct memory *m, int32_t device, const struct live_range *
     return MAX(0, arena_position(m, device, hop));
 }
 
-/* Returns the lifetime of a live range. A run is modelled by its first micro-batch and, a period later, its last
- * micro-batch. A result made per micro-batch lives from the first to the last. A result made once lives in the
- * first or in the last micro-batch, or from the first into the last. Weight gradients may be delayed to the end of
- * their micro-batch, so the bytes that they read stay reserved until then. But in a stage that recomputes or
- * fetches values, weight gradients run directly after backward. */
+/* Returns the item of a live range, with its lifetime. A run is modelled by its first micro-batch and, a period
+ * later, its last micro-batch. A result made per micro-batch lives from the first into the last. A result made once
+ * lives in the first or in the last micro-batch, or from the first into the last. Weight gradients may be delayed
+ * to the end of their micro-batch, so the bytes that they read stay reserved until then. In a stage that recomputes
+ * or fetches values, weight gradients run directly after backward. */
 static struct item
 item_of(struct memory *m, int32_t device, const struct live_range *t)
 {
@@ -406,9 +412,9 @@ item_of(struct memory *m, int32_t device, const struct live_range *t)
     return it;
 }
 
-/* Extends the life of early items into the last period if necessary. All early items are written before all late
- * items. If an early item is still live when a late item is written, it must not share bytes with items at earlier
- * positions of the last period, either. */
+/* Extends the life of early items into the last period if necessary. An early item lives in the first period only;
+ * a late item is written in the last. If an early item is still live at the position at which a late item is
+ * written, its life must not end in the first period. */
 static void
 hold_early(struct memory *m)
 {
@@ -447,7 +453,7 @@ pack_device_items(struct memory *m)
     return bytes;
 }
 
-/* ---- reuse of bytes ---- */
+/* ---- finding which live ranges reuse bytes of others ---- */
 
 static void
 add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
@@ -456,7 +462,7 @@ add_lifetime_pair(struct memory *m, int32_t a, int32_t b, bool next_period)
     m->pair[m->npair++] = (struct pair){a, b, next_period};
 }
 
-/* An item and its sort key, the first position of its life. */
+/* An item, and the first position of its life, by which items are sorted. */
 struct written {
     int32_t first, item;
 };
@@ -472,8 +478,9 @@ compare_arena_times(const void *a, const void *b)
 struct sweep {
     int64_t *cut;
     int32_t ncut;
-    int32_t *owner;           /* by section: its latest owner so far; -1: none */
-    int32_t *opened, *closed; /* by section: first and last owner among the items of one period; -1: none */
+    int32_t *owner; /* by section: its latest owner so far; -1: none */
+    /* by section: first and last owner among the items that are written per micro-batch, within a period; -1: none */
+    int32_t *opened, *closed;
 };
 
 static int32_t *
@@ -504,8 +511,8 @@ cut_arena(struct memory *m, struct sweep *s)
     s->closed = nobody(m, s->ncut);
 }
 
-/* Makes item b, in its register r, the owner of its sections, and adds pairs with the previous owners. Items in
- * slots follow each other in the same way in every slot, so pairs are added for r = 0 only. */
+/* Makes register r of item b the owner of its sections, and adds pairs with the previous owners. Items in stage
+ * slots follow each other in the same way in every slot, so pairs of such items are added for r = 0 only. */
 static void
 take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
 {
@@ -524,8 +531,8 @@ take_cuts(struct memory *m, struct sweep *s, int32_t b, int32_t r)
     }
 }
 
-/* Adds the pairs between periods: in each section, the first owner in the next period follows the last owner in
- * this period. */
+/* Adds the pairs between two periods: in each section, the first owner of the next period reuses bytes of the last
+ * owner of this period. */
 static void
 close_periods(struct memory *m, const struct sweep *s)
 {
@@ -556,7 +563,8 @@ find_pairs(struct memory *m)
 
 /* ---- order ---- */
 
-/* Adds the order that a reuse of bytes requires: the tasks that write b run after the tasks that read a. */
+/* Adds the order that a reuse of bytes requires: the tasks that write b run after the tasks that read a.
+ * next_period: the writer of b is kept behind by a credit edge. */
 static void
 order_pair(const struct memory *m, const struct live_range *a, const struct live_range *b, bool next_period)
 {
@@ -570,7 +578,7 @@ order_pair(const struct memory *m, const struct live_range *a, const struct live
 
 /* ---- all devices ---- */
 
-/* Returns true if the current device has the same items as the device packed last. */
+/* Returns true if the current device has the same items as the device that was packed last. */
 static bool
 is_alike(const struct memory *m)
 {

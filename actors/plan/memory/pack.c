@@ -18,7 +18,8 @@
 
 enum { NTHOROUGH = 2000, NPLACED = 8000, NAGAIN = 64, MOST_STEPS = 1 << 23 };
 
-/* Size and lifetime of an item or a group, as input of an attempt to pack. Times are negated for a backward sweep. */
+/* Size and lifetime of an item or of a group of items, as an attempt to pack sees them. For a sweep backwards in
+ * time, the times are negated. */
 struct span {
     int64_t bytes; /* size, rounded up to align; never 0 */
     int32_t first, last;
@@ -113,8 +114,8 @@ struct placed { /* sorted by offset */
     int32_t first, last, group;
 };
 
-/* Returns true if the lifetimes of two spans overlap. Two spans of one group overlap if their positions within a
- * period do. */
+/* Returns true if the lifetimes of two spans overlap. Two spans of one group repeat in every period, so they
+ * overlap if their positions within a period overlap. */
 static bool
 lifetimes_overlap(const struct pack *p, const struct placed *q, const struct span *s)
 {
@@ -122,8 +123,8 @@ lifetimes_overlap(const struct pack *p, const struct placed *q, const struct spa
     return q->last - over >= s->first && q->first <= s->last - over;
 }
 
-/* Returns an offset for span s among the first n placed spans: that of the lowest gap or of the tightest gap; if
- * no gap fits, above all placed spans. */
+/* Returns an offset for span s beside the first n placed spans: in the lowest gap that fits, or in the tightest;
+ * without a gap, above all placed spans. */
 static int64_t
 gap_for(const struct pack *p, int n, const struct span *s, bool tightest)
 {
@@ -229,7 +230,7 @@ bin_remove(struct heap *h, int32_t b)
     x->hole = false;
 }
 
-/* Returns the tightest hole that fits in the bin of this size; if no hole there fits, a hole of the next
+/* Returns a hole for `bytes` bytes: the tightest that fits in the bin of this size, or else a hole of the next
  * non-empty bin; -1: no hole fits. */
 static int32_t
 hole_for(const struct heap *h, int64_t bytes)
@@ -291,8 +292,8 @@ add_hole(struct heap *h, int32_t before, int64_t offset, int64_t bytes, int32_t 
     bin_add(h, b);
 }
 
-/* Allocates block b in a hole; the rest of the hole stays a hole. If no hole fits, allocates b at the top, including
- * a hole directly below the top. */
+/* Allocates block b in a hole; the rest of the hole remains a hole. If no hole fits, allocates b at the top of the
+ * arena; a hole directly below the top is then used, too. */
 static void
 allocate_block(struct heap *h, int32_t b, int64_t bytes)
 {
@@ -342,8 +343,8 @@ heap_init(struct heap *h, struct pack *p)
     for (int32_t b = 0; b < 2 * nspan + 1; b++) h->block[b].after = b + 1;
 }
 
-/* Simulates malloc at the first position of each of the n spans, and free after its last position. over: number of
- * positions subtracted from each last position: the period for spans of one group, because only their positions
+/* Simulates malloc at the first position of each of the n spans, and free after its last position. over: number
+ * that is subtracted from each last position. For spans of one group it is the period, because only positions
  * within a period count; otherwise 0. Returns the arena's bytes. */
 static int64_t
 sweep_spans(struct pack *p, struct ranked *order, int n, int32_t over)
@@ -376,7 +377,8 @@ span_of_block(struct pack *p, struct ranked *order, int n)
     return b;
 }
 
-/* Sweeps the spans of the order after the first `skip` spans, above offset `floor`. Returns the arena's bytes. */
+/* Sweeps all spans of the order except the first `skip`: simulates malloc and free over time, above offset `floor`.
+ * Returns the arena's bytes. */
 static int64_t
 sweep_pack(struct pack *p, int skip, int64_t floor)
 {
@@ -411,7 +413,7 @@ mirror(struct pack *p)
 
 /* ---- choosing ---- */
 
-/* Stores the attempt if it is better than the best one so far. */
+/* Stores the offsets of this attempt if its arena is smaller than the best so far. */
 static void
 consider(struct pack *p, int64_t bytes)
 {
@@ -420,7 +422,8 @@ consider(struct pack *p, int64_t bytes)
     memcpy(p->best, p->offset, (size_t)p->n * sizeof *p->best);
 }
 
-/* Repeats placing until the bound is met. Each time, the topmost span is moved to the front of the order. */
+/* Places all spans again and again until the arena meets the bound. Each time, the topmost span is moved to the
+ * front of the order. */
 static void
 place_again(struct pack *p, int64_t bound)
 {
@@ -502,7 +505,7 @@ pack_offsets(const struct pack_items *all, int64_t align)
     return p.n > 0 ? p.best_bytes : 0;
 }
 
-/* ---- the lower bound ---- */
+/* ---- the peak of live bytes ---- */
 
 /* A change of the live bytes at one time. when: 2 t if an item's life begins at time t, 2 t + 1 if it ends at t,
  * so that begins sort before ends. */
@@ -525,9 +528,9 @@ by_group_and_time(const void *a, const void *b)
     return x->group != y->group ? (x->group > y->group) - (x->group < y->group) : compare_pack_times(a, b);
 }
 
-/* Converts the n changes of a group from one period to all periods. The number of periods is unknown, so the bytes
- * at each position are upper bounds. At a position of the first period, they are the largest live bytes up to that
- * position; at a position of the last period, the largest from that position on. */
+/* Converts the n changes of a group's live bytes from one period to all periods. The number of periods is unknown,
+ * so the result is an upper bound at each position. At a position of the first period, it is the largest number of
+ * live bytes up to that position; at a position of the last period, the largest from that position on. */
 static void
 spread_change(struct change *x, int n, int32_t period)
 {

@@ -14,18 +14,19 @@
 struct pack_item {
     int64_t bytes;
     int32_t first, last; /* lifetime as positions in a total order, both included; first <= last */
-    /* number of the item's group; 0: the item is not periodic. An item of a group is live from position `first` of
-     * the first period to position `last` of the last period */
+    /* number of the item's group; 0: the item is not periodic. An item of a group is written again in each period:
+     * it lives from position `first` of the first period to position `last` of the last period */
     int32_t group;
     int64_t offset; /* result: offset, a multiple of align; 0 if bytes is 0 */
 };
 
-/* The items to pack. period: number of positions from the beginning of the first period to that of the last
- * period. */
+/* The items to pack. period: number of positions from the beginning of the first period to the beginning of the
+ * last period. */
 struct pack_items {
     struct pack_item *item;
     int32_t n, period;
-    bool thorough; /* tries longer if no heuristic meets the bound: repeatedly places the topmost item first */
+    /* true: tries longer if no heuristic meets the bound, by placing the topmost item first, repeatedly */
+    bool thorough;
 };
 
 /* Sets the offset of every item. Returns the arena's bytes. align is a power of two. */

@@ -20,8 +20,8 @@ last_port_reader(const struct out_port *o, int32_t task)
     return task;
 }
 
-/* Lists the live ranges on a device. The registers of one result may belong to several micro-batches; such registers
- * count as live throughout. */
+/* Lists the live ranges of results on a device. A result with several registers holds values of several
+ * micro-batches, so it counts as live all the time. */
 static struct live_range *
 list_live(const struct plan *p, int32_t device, int32_t *n)
 {

@@ -12,13 +12,13 @@
 
 #include <string.h>
 
-/* Segment tree of bytes by position. most: by tree node, the largest number of bytes at a position below the
- * node. `most` does not contain the `add` of the node's ancestors. */
+/* Segment tree of bytes by position in the task list. most: by tree node, the largest number of bytes at a position
+ * below the node, without the `add` of nodes above. add: bytes added at all positions below the node. */
 struct load {
     int64_t *most, *add;
 };
 
-/* An alternative for a stage: its slots, the items stored in the slots, and the total bytes. */
+/* An alternative for a stage: the slots (best), the items stored in them, and the total bytes. */
 struct trial {
     bool *joins; /* by item: true if it is stored in the slots */
     struct room best;
@@ -29,17 +29,18 @@ struct stage_slots {
     const struct outline *outline;
     struct item *item;
     int32_t nitem, period;
-    /* width: number of leaves of a tree, a power of two above the period; room_for: number of leaves allocated */
+    /* width: number of leaves of a segment tree, a power of two above the period; room_for: number of leaves
+     * allocated */
     int32_t width, room_for;
     struct load room; /* bytes in one slot */
-    /* by phase: bytes outside the slots that items of the phase's group hold; these items share memory if they
-     * are not live together */
+    /* by phase: bytes outside the slots that items of the phase with one register hold. These items form a group
+     * and share memory if they are not live together */
     struct load group[PHASE_BATCH];
-    int64_t alone; /* bytes of all other items outside the slots */
+    int64_t alone; /* bytes outside the slots of items that are in no group */
     struct arena *arena;
     struct trial best;        /* best alternative after packing */
     struct pack_item *packed; /* items of one slot, for packing */
-    /* indices of the items in `packed`, or of all items that may be in the slots */
+    /* indices of the items in `packed`, or of all items that may be stored in the slots */
     int32_t *at;
 };
 
@@ -51,15 +52,15 @@ may_join(const struct item *it, int32_t stage, const struct room *r)
     return it->asked == r->nreg || (it->asked < r->nreg && !it->fixed && r->phases >> it->phase & 1);
 }
 
-/* Returns the position, within a micro-batch, at which the item's life in a slot ends. Operands of weight
- * gradients that may be delayed live to the end of the micro-batch. */
+/* Returns the position, within a micro-batch, at which the item's life in a slot ends. Weight gradients may be
+ * delayed, so their operands live to the end of the micro-batch. */
 static int32_t
 leaves(const struct stage_slots *m, const struct item *it)
 {
     return it->waits ? m->period : it->last - m->period;
 }
 
-/* Returns the most bytes at any of the positions first to last. */
+/* Returns the largest number of bytes at any of the positions first to last. */
 static int64_t
 most_load(const struct stage_slots *m, const struct load *load, int32_t first, int32_t last)
 {
@@ -129,7 +130,7 @@ fill_room(struct stage_slots *m, int32_t stage, const struct room *r, int64_t by
     return most_of_all(&m->room);
 }
 
-/* Adds an item to the bytes outside the slots. */
+/* Adds an item that is stored outside the slots to the bytes there. */
 static void
 put_beside(struct stage_slots *m, const struct item *it)
 {
@@ -139,7 +140,7 @@ put_beside(struct stage_slots *m, const struct item *it)
         m->alone += it->bytes * it->asked;
 }
 
-/* Recomputes the bytes outside the slots from all items. */
+/* Recomputes the bytes outside the slots, from all items that are stored there. */
 static void
 fill_beside(struct stage_slots *m, int32_t stage)
 {
@@ -151,7 +152,7 @@ fill_beside(struct stage_slots *m, int32_t stage)
     }
 }
 
-/* Returns the bytes outside the slots: the peak of each group, plus all other items. */
+/* Returns the bytes needed outside the slots: the peak of each group, plus all other items. */
 static int64_t
 bytes_beside(const struct stage_slots *m)
 {
@@ -191,8 +192,8 @@ move_in(struct stage_slots *m, struct room *r, const struct pack_item *p, const 
     }
 }
 
-/* Returns true if credits guarantee that a slot's previous micro-batch has left a phase before the slot's next
- * micro-batch enters this phase. */
+/* Returns true if credits guarantee that the previous micro-batch of a slot has left the phase before the slot's
+ * next micro-batch enters the stage. */
 static bool
 leaves_early(const struct stage_slots *m, int32_t stage, uint8_t phase, int32_t nreg)
 {
@@ -211,7 +212,7 @@ keep_trial(const struct stage_slots *m, const struct room *r, int64_t bytes, str
     for (int32_t i = 0; i < m->nitem; i++) t->joins[i] = m->item[i].joins;
 }
 
-/* Marks the items that an alternative stores in the slots. */
+/* Stores an alternative's choice in the items: which of them are in the slots. */
 static void
 restore_trial(struct stage_slots *m, const struct trial *t)
 {
@@ -234,7 +235,8 @@ try_packed(struct stage_slots *m, int32_t stage, const struct room *r)
     keep_trial(m, r, r->nreg * pack_room(m, false) + bytes_beside(m), &m->best);
 }
 
-/* Tries the smallest slots and the largest. */
+/* Tries two sizes of slots. Small slots hold the items that must be in a slot, and other items in gaps; large slots
+ * hold all items that may be in a slot. */
 static void
 try_rooms(struct stage_slots *m, int32_t stage, struct room r)
 {
@@ -244,7 +246,7 @@ try_rooms(struct stage_slots *m, int32_t stage, struct room r)
     if (fill_room(m, stage, &r, INT64_MAX) > small) try_packed(m, stage, &r);
 }
 
-/* Returns true if a result of the stage has this number of registers. */
+/* Returns true if the readers of some result of the stage request this number of registers. */
 static bool
 is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
 {
@@ -254,11 +256,11 @@ is_slot_asked(const struct stage_slots *m, int32_t stage, int32_t nreg)
     return asked;
 }
 
-/* Finds the best slots of a stage; tries each number of registers that results request as the number of slots.
- * While a micro-batch passes through backward, the registers in its slot become free one by one. Short-lived
- * results are stored in these free bytes, or outside the slots if storing them inside would take more bytes.
- * Results of a phase with fewer registers than slots may be stored in the slots only if credits allow it: a
- * slot's previous micro-batch must have left the phase before the next micro-batch enters the slot. */
+/* Finds the slots of a stage with which the device needs the fewest bytes. Tries each number of registers that
+ * results request as the number of slots. While a micro-batch passes through backward, the registers in its slot
+ * become free one by one. Short-lived results are stored in these free bytes, or outside the slots if that takes
+ * fewer bytes. Results with fewer registers than slots may be stored in the slots only if credits allow it: the
+ * previous micro-batch of a slot must have left their phase before the next micro-batch enters the slot. */
 void
 stage_slots_find(struct stage_slots *m, int32_t stage, struct room *out)
 {

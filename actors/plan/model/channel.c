@@ -40,8 +40,8 @@ channel_print(const struct channel_name *name, struct str *s)
 
 enum { MAGIC = 0x4c484332, HEADER = 4 };
 
-/* Columns of a channel's row in the list, in three groups: the channel's name; the terms that must be equal at
- * both ends; the indices of the sender's end, which may differ. */
+/* Columns of a channel's row in the list: the channel's name (STEP to TO); SENDS, true if this end sends; facts
+ * that must be equal at both ends (NREG to EDGE); indices of this end's task and thread. */
 enum {
     STEP,
     OPERAND,
@@ -182,8 +182,8 @@ channel_differs(const struct channel_name *name, int k, uint64_t here, int32_t p
     return status;
 }
 
-/* Compares the two rows that describe channel c, one from each host: all terms (number of registers, bytes, ...) must
- * be equal, and exactly one host must send. */
+/* Compares the two rows that describe channel c, one from each host. The facts about the channel (number of
+ * registers, bytes, ...) must be equal in both rows, and exactly one host must send. */
 static int
 check_terms(const struct channel *c, const uint64_t *here, const uint64_t *there)
 {

@@ -27,22 +27,25 @@
 struct plan;
 
 enum channel_side {
-    SIDE_PART,  /* the end is a shard of a value: mesh position in the hop's source or destination layout */
-    SIDE_STAGE, /* the end is a stage buffer, which holds a partial result of a reduction: index of the stage
-                   (boxing/box.h) */
-    SIDE_GATE,  /* the end is the gate of a host: index of the host. The channel carries no bytes, only order */
+    /* the end is a shard of a value. Its number is a mesh position in the hop's source or destination layout */
+    SIDE_PART,
+    /* the end is a stage buffer, which holds a partial result of a reduction. Its number is the index of the stage
+     * (boxing/box.h) */
+    SIDE_STAGE,
+    /* the end is the gate of a host. Its number is the index of the host. The channel carries no bytes, only order */
+    SIDE_GATE,
 };
 
 struct channel_name {
-    int32_t step; /* program node that needs the move */
+    int32_t step; /* program node for which the value is moved */
     int16_t operand, hop;
     uint8_t from_side, to_side; /* enum channel_side */
-    /* mesh position, stage buffer or host at each end, depending on from_side and to_side; if several shards
-     * share the channel, the position of the first shard */
+    /* numbers of the two ends: mesh position, stage buffer or host, depending on from_side and to_side. If several
+     * shards share the channel, the position of the first shard */
     int32_t from, to;
 };
 
-/* A slice that a SEND reads. skip: bytes from the start of the argument to the slice. */
+/* A slice that a SEND reads from its argument. skip: bytes from the start of the argument to the slice. */
 struct channel_slice {
     int64_t skip;
     const struct view *view;
@@ -56,20 +59,21 @@ struct channel {
      * (update_order.c) */
     int32_t turn;
     int32_t task; /* index of the task at this end of the channel */
-    /* number of registers of the RECV, and so the number of acts by which the SEND may be ahead of the RECV. On a
-     * direct channel the SEND begins each act only after the RECV has reported that it is ready */
+    /* number of registers of the RECV. The SEND may be ahead of the RECV by as many acts. On a direct channel the
+     * SEND begins each act only after the RECV has reported that it is ready */
     int32_t nreg;
     int32_t nact;  /* acts per run */
     uint8_t dtype; /* element type */
     bool direct;   /* true: a communication library sends the bytes, and both ends are KIND_P2P tasks of devices */
-    /* true: both ends run once, after the last micro-batch; false: an end that runs once runs with the first
-     * micro-batch */
+    /* true: both ends run once, after the last micro-batch; false: an end that runs once per batch runs with the
+     * first micro-batch */
     bool late;
     int64_t bytes; /* bytes per act; 0: order only */
     uint64_t what; /* digest of the content: the value, the layouts of its hop, and the slices (redistribute.h) */
     int32_t nslice;
-    const struct channel_slice *slice; /* SEND: slices, sent one after the other, each in row-major order; direct
-                                          channels use rank->pack instead */
+    /* SEND: slices, sent one after the other, each in row-major order. On a direct channel the task's
+     * move_comm_rank.pack lists the slices instead */
+    const struct channel_slice *slice;
 };
 
 /* The other end of a channel, as reported by the peer partition before a run. */
@@ -87,7 +91,7 @@ void channel_print(const struct channel_name *name, struct str *s);
 void channels_write(const struct plan *p, int32_t peer, struct str *s);
 /* Compares this partition's channels to host `peer` with the list `bytes`, which the partition of that host wrote
  * (untrusted input). Fills in far[c], the other end of channel c. E_PLAN names the first channel that is missing in
- * one of the lists or has different terms. */
+ * one of the lists, or whose two ends disagree. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
 /* Location of a root's result: not on this host, in a new buffer, or in the buffer of the leaf that it

@@ -46,8 +46,8 @@ local_set_memory(const struct local_set *m, int kind, int32_t rank)
     return h ? h->memory : -1;
 }
 
-/* Returns the cpu device that sends and receives data for a device. Devices are assigned round-robin to the cpu
- * devices in the host's first range of cpu devices. */
+/* Returns the cpu device that sends and receives data for another device. The host's first range of cpu devices
+ * serves all other devices in turn (round-robin). */
 int32_t
 local_set_host(const struct local_set *m, int kind, int32_t rank)
 {

@@ -20,18 +20,20 @@ struct local_positions {
 struct local_set {
     struct arena *arena;
     const struct plan_map *map; /* cluster map; NULL: one host */
-    /* true: position 0 of each placement, and no other, counts as local, whatever its host */
+    /* true: position 0 of each placement counts as local, and no other position, for estimates that look at one
+     * rank only */
     bool first;
     const struct plan_range **range; /* ranges of the map, sorted by kind, then by first device */
     struct hash_table found;         /* computed struct local_positions, by placement */
-    struct local_positions *last;    /* result of the latest lookup */
+    struct local_positions *last;    /* positions that the latest lookup returned */
 };
 
 void local_set_init(struct local_set *m, const struct plan_map *map, struct arena *a);
 const struct local_positions *local_positions_of(struct local_set *m, const struct place *p);
-/* Returns the index of a mesh position in m->pos; -1: the position is on another host. */
+/* Returns the index in m->pos of mesh position `pos`; -1: the position is on another host. */
 int32_t local_set_find(const struct local_positions *m, int32_t pos);
-/* Returns the range of the map that contains a device; NULL: none, or there is no map. */
+/* Returns the range of the map that contains the device; NULL: the map does not have the device, or there is no
+ * map. */
 const struct plan_range *local_set_range(const struct local_set *m, int kind, int32_t rank);
 /* Returns the host of a device according to the map; 0 without a map. A device of kind meta, which stands for no
  * hardware, counts as a device of every host. */

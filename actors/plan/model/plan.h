@@ -35,7 +35,8 @@ enum where_kind {
     /* in the arena of device `index`, 64-byte aligned; `index` is the task's own device, except for a transfer */
     IN_ARENA,
     IN_ROOT, /* in root part `index`, a buffer that outlives the run */
-    IN_TASK, /* in the registers of result 0 of task `index`, whose kind must not be IN_TASK */
+    /* in the registers of another task: those of result 0 of task `index`, whose kind must not be IN_TASK */
+    IN_TASK,
 };
 
 enum { REG_ALIGN = 64 };
@@ -48,19 +49,21 @@ where_stride(int64_t bytes)
 /* Synchronisation of an edge: when the reader is notified, and when it returns the register (sync.c). In all cases
  * the producer's work ends before the reader's work begins. */
 enum sync {
-    /* the reader is notified when the producer's work is done, and returns the register when its own work is done */
+    /* by completion: the reader is notified when the producer's work is done, and returns the register when its own
+     * work is done */
     SYNC_HOST,
-    /* the reader is notified when the producer has enqueued its work on the stream that both tasks use. The reader
-     * returns the register when it has enqueued its own work */
+    /* by stream order: both tasks use one stream. The reader is notified when the producer has enqueued its work,
+     * and returns the register when it has enqueued its own work */
     SYNC_ENQUEUED,
-    /* the reader is notified when the producer has enqueued its work on another stream of this thread. The reader's
-     * stream waits for an event after that work. The reader returns the register when its own work is done */
+    /* by an event: the tasks use two streams of one thread. The reader is notified when the producer has enqueued
+     * its work, and the reader's stream waits for an event after that work. The reader returns the register when
+     * its own work is done */
     SYNC_EVENT,
 };
 
 struct in_port {
     int32_t task, out; /* producer task, and its out-port */
-    int32_t hold;      /* number of the reader's acts that use a register before it is returned */
+    int32_t hold;      /* number of acts for which the reader keeps a register before it returns it */
     int32_t need;      /* control edge: tokens that the reader needs per act; data edge: 1 */
     int32_t fan;       /* index, among the producer's fans, of the fan that contains this in-port */
     uint8_t token;     /* enum sync: how the reader waits for the producer */
@@ -73,13 +76,14 @@ struct reader {
  * register for all of them. */
 struct fan {
     int32_t thread, nreader;
-    /* the first nissued readers are notified when the work is enqueued, the others when the work is done */
+    /* number of readers that are notified when the work is enqueued; they are listed first. The other readers are
+     * notified when the work is done */
     int32_t nissued;
     const struct reader *reader;
 };
 struct out_port {
     bool control; /* control output: carries no bytes, and never waits for a free register */
-    /* a run fills each register at most once, so writers never wait and readers return no registers */
+    /* a run fills each register at most once. So writers never wait for a free register, and readers return none */
     bool once;
     bool shared; /* tasks with where.kind IN_TASK store their results in these registers, too */
     int32_t nreg;
@@ -95,7 +99,7 @@ struct arg {
     uint8_t kind;
     int32_t index;        /* index of the in-port, leaf part or number */
     int64_t skip;         /* bytes from the start of the register or buffer to the argument's view */
-    int64_t piece_stride; /* leaf: distance between micro-batches in its buffer, bytes */
+    int64_t piece_stride; /* leaf: distance between the data of two micro-batches in the leaf's buffer, bytes */
 };
 
 /* A source of one step of a move: a slice of an argument. */
@@ -105,48 +109,51 @@ struct box_from {
     const struct view *view;
 };
 struct box_move {
-    uint8_t verb, reduce; /* verb: enum box_verb, how the step combines its sources; reduce: the reduction */
+    /* verb: enum box_verb, how the step combines its sources; reduce: the operation (sum, max, ...) if it reduces
+     * them */
+    uint8_t verb, reduce;
     int32_t nfrom;
     struct box_from *from; /* sources, in the order in which they are combined */
     int64_t skip;          /* offset of the destination slice from the result's start, bytes */
     const struct view *view;
-    const struct box *slice;          /* box_verb fill: global position of the slice */
+    const struct box *slice;          /* verb `fill`: position of the destination slice in the global tensor */
     const struct cuda_launch *launch; /* kernel on devices that compile kernels; NULL: host code runs the step */
 };
 
-/* The nodes that one task computes: a chain of element-wise nodes with an optional leading product (fusion.c), or
- * a group of updates. in: inputs of the chain, in the order of the task's arguments. */
+/* The nodes that one task computes: a chain of element-wise nodes with an optional leading product (fusion.c), or a
+ * group of updates or casts. in: values that the nodes read from outside, in the order of the task's arguments. */
 struct plan_chain {
     int32_t nstep, nin, nout;
     int32_t *member; /* members: program nodes, in order */
     struct ref *in;
     const struct layout **want; /* by input: the layout in which the input is read; NULL for numbers */
-    /* live-out results, in the order of members. A member with a live-out result lists all its results */
+    /* results that the task stores in memory, in the order of members. A member with any stored result lists all
+     * its results */
     struct ref *live_out;
 };
 
 /* A move, or one hop (collective step) of a move. */
 struct plan_move {
-    int32_t step; /* index of the program node that needs the move */
+    int32_t step; /* index of the program node for which the value is moved */
     /* operand: number of the operand that moves; hop: index of the hop. Channel names contain both numbers
      * (channel.h), so all partitions use the same numbers */
     int16_t operand, hop;
     struct ref value;
     struct type type;
     const struct layout *from, *to;
-    const char *name; /* method of the move (box_plan.name) */
+    const char *name; /* name of the move's method, for printed plans (box_plan.name) */
     /* bytes: bytes that this partition's devices receive; bound: proven minimum for the complete move, over all
      * devices */
     int64_t bytes, bound;
-    /* numbers of segments and of chunks of a hierarchical reduction (box_relay); 0: the reduction is not
-     * hierarchical */
+    /* hierarchical reduction (box_relay): nleg segments of addends, one per host; nchunk chunks into which the sum
+     * is cut. 0: the reduction is not hierarchical */
     int32_t nleg, nchunk;
-    bool back; /* the sum also travels back through the segments, in reverse order */
-    /* library collective that performs the move; NULL: none. The plan has one KIND_COLLECTS task per local
-     * position, in mesh order. The tasks of other positions are in the partitions of other hosts; all partitions
-     * must agree (comm_ranks.h) */
+    bool back; /* hierarchical: the complete sum also travels back through the segments, in reverse order */
+    /* library collective that performs the move; NULL: none. This partition has one KIND_COLLECTS task per local
+     * position, in mesh order. The tasks of the other positions are in the partitions of other hosts. All
+     * partitions must agree about the collective (comm_ranks.h) */
     const struct collective *by;
-    bool late; /* true for a collective with ranks on other hosts, which runs once, after the last micro-batch */
+    bool late; /* true: a collective with ranks on other hosts that runs once, after the last micro-batch */
 };
 
 /* A copy between a window of a shard and a dense block, in either direction. */
@@ -155,17 +162,18 @@ struct comm_rank_copy {
     int64_t from_skip, to_skip;       /* offsets in bytes */
     const struct cuda_launch *launch; /* kernel of the copy; NULL: host code copies */
 };
-/* A task's rank in a communicator, for a collective or a point-to-point link. Result 0 of the task is the
- * collective's or the link's result. The further results are buffers that no other task reads: packed blocks,
- * then blocks to unpack. A shard with gaps is packed, too. A sender on a link packs its slices, unless it sends a
- * single slice without gaps. */
+/* A task's rank in a communicator, for a collective or a point-to-point link. Result 0 of the task is the result of
+ * the collective or link. All further results are private buffers of the task: first blocks to send that were
+ * packed, then received blocks to unpack. A task packs a shard that has gaps. A sender on a link packs its slices,
+ * unless it sends a single slice without gaps. */
 struct move_comm_rank {
     struct communicator *in;
     int32_t comm_rank;
     uint8_t dtype; /* link: dtype of the elements sent */
-    int64_t numel; /* number of elements; for a collective as in collective_numel(); for a link, those sent */
-    /* npack: number of packed blocks, 0: the library reads the argument in place; nunpack: number of blocks to
-     * unpack, 0: the library writes the result in place */
+    /* number of elements: of a collective, as in collective_numel(); of a link, those that the link sends */
+    int64_t numel;
+    /* npack: number of blocks to pack; 0: the library reads the argument in place. nunpack: number of blocks to
+     * unpack; 0: the library writes the result in place */
     int32_t npack, nunpack;
     struct comm_rank_copy *pack, *unpack;
 };
@@ -176,31 +184,33 @@ struct task_move {
     bool stage; /* true: fills a stage buffer of the move; false: fills a destination shard */
     int32_t nstep;
     struct box_move *step;
-    int64_t received;                    /* bytes per act that the task reads from other devices' memory */
+    int64_t received;                    /* bytes per act that the task reads in other devices' memory */
     const struct move_comm_rank *member; /* KIND_COLLECTS and KIND_P2P: the rank in a communicator; else NULL */
 };
 
 struct task {
     const struct task_kind *kind;
-    /* phase: enum node_phase. turn: priority class; the ready task of a device with the least turn runs first */
+    /* phase: enum node_phase. turn: priority class; among the ready tasks of a device, one with the least turn runs
+     * first */
     uint8_t phase, turn;
     /* enum stream_role of the stream that runs the work; 0 if the device has at most one stream */
     uint8_t stream;
     bool updates; /* overwrites a variable */
-    /* true: validates its input data; false: the data needs no validation, or an earlier task validates the data */
+    /* true: the task validates its input data; false: the data needs no check, or an earlier task checks it */
     bool looks;
-    /* true: a task other than the next one on this task's stream waits for the work, so the completion must be
-     * observed */
+    /* true: some task or thread must learn when the work is done. false: the only task that waits for the work is
+     * the next one on the same stream */
     bool shown;
     int32_t thread, device; /* device: index in plan->device */
-    int32_t stage, lead;    /* virtual stage (stage.h); place of that stage in a round of stages */
-    int32_t node; /* program node that the task computes; task of a move: the node whose value moves; -1: none */
-    /* mesh position; for a task of a move, the position of the shard, or the index of the stage buffer, that the
+    int32_t stage, lead;    /* stage: virtual stage (stage.h); lead: place of that stage in a round of stages */
+    /* program node that the task computes; for a task of a move, the node whose value moves; -1: none */
+    int32_t node;
+    /* mesh position of the task; for a task of a move, position of the shard or index of the stage buffer that the
      * task fills */
     int32_t pos;
     int32_t channel; /* index of the channel whose end this task is; -1: none */
     int32_t nact;
-    int32_t priority; /* dispatch order among equal turns and micro-batches: the least priority runs first */
+    int32_t priority; /* order of ready tasks with equal turn and micro-batch: the least priority runs first */
     const char *name; /* printed name: an operator, "box all-gather", ... */
     /* program node that error messages name by its source line: the computed node; for a moved leaf, the first node
      * that needs the leaf; -1: none */
@@ -209,15 +219,16 @@ struct task {
     struct in_port *in; /* in-ports of data and control edges */
     struct out_port *out;
     struct arg *arg;
-    /* number of results. The out-ports after the results are at most one control output, then credit outputs */
+    /* number of results. The out-ports after the results carry no bytes: at most one control output, then credit
+     * outputs */
     int32_t nresult;
     struct exec *exec;
-    /* local type of the result, for kinds that compute no node and belong to no move; else NULL */
+    /* local type of the results, for kinds that neither compute a node nor belong to a move; other kinds: NULL */
     const struct type *type;
     const struct view *source; /* accumulate, copy: view of the argument; other kinds: NULL */
     int32_t threads;           /* accumulate, copy: number of threads if host code copies */
-    /* Kernels of accumulate and copy tasks on devices that compile kernels. `copies` copies the argument to the
-     * result, `adds` adds the argument to the result. NULL: host code does the work. */
+    /* Kernels of accumulate and copy tasks on devices that compile kernels: `copies` copies the argument to the
+     * result, `adds` adds the argument to the result. NULL: host code copies and adds. */
     const struct cuda_launch *copies, *adds;
     union {                       /* data of the task's kind */
         struct plan_chain *chain; /* compute: the chain; NULL: the task computes a single node */
@@ -239,7 +250,7 @@ struct plan_device {
 struct plan_part {
     int32_t index, pos; /* index of the leaf or root to which the part belongs; mesh position of the part */
     struct type type;   /* local type of the part; for a part split into micro-batches, type of one micro-batch */
-    int64_t bytes;      /* size of the buffer with all micro-batches, bytes */
+    int64_t bytes;      /* size of the buffer, which holds all micro-batches, bytes */
 };
 
 struct plan {
@@ -249,10 +260,11 @@ struct plan {
     int32_t memory;             /* host of this partition's devices; 0: there is one host */
     int32_t nmemory, *memories; /* hosts of the program's devices, ascending */
     int32_t nthread, ndevice, ntask, pieces;
-    /* group: number of micro-batches that a stage runs before the next stage has its turn; round: sum of the groups
-     * of all stages of a device */
+    /* For RULE_ROUNDS, where the stages of a device take turns. group: number of micro-batches that a stage runs
+     * before the next stage has its turn; round: sum of the groups of all stages of a device */
     int32_t group, round;
-    /* number of device threads that share the cores, counted as if all ran in one process; decides team sizes */
+    /* number of device threads that share the cores, counted as if all ran in one process. It decides how many
+     * threads a kernel uses */
     int32_t nshare;
     struct plan_device *device;
     struct task *task; /* tasks, in a valid sequential order */
@@ -264,10 +276,10 @@ struct plan {
     /* by leaf, by root: index of the leaf's or root's first local part; the other local parts follow in mesh
      * order */
     int32_t *leaf_first, *root_first;
-    bool *overwrites; /* by root: true if tasks may overwrite the root's leaf in place */
+    bool *overwrites; /* by root: true if tasks overwrite the root's leaf in place */
     /* by root: true if replicas of the root share one buffer, and each rank writes a slice of it (shared_update.h) */
     bool *shared;
-    int32_t nexec; /* kernels, which equal tasks share; malloc */
+    int32_t nexec; /* number of kernels (malloc); equal tasks share a kernel */
     struct exec **exec;
     int32_t nmove; /* moves, in the order of their tasks */
     struct plan_move **move;
@@ -302,14 +314,14 @@ comm_rank_nresult(const struct move_comm_rank *s)
 {
     return 1 + (s->npack > 0) + (s->nunpack > 0);
 }
-/* Returns the move of which the task is a part, or NULL. */
+/* Returns the move of which the task is a part; NULL: none. */
 static inline const struct plan_move *
 task_hop(const struct task *t)
 {
     return t->kind->flags & KIND_MOVE ? t->move.of : NULL;
 }
-/* Returns the program node of the task's move, if the move offloads, fetches or gathers again (prog_node.again);
- * else NULL. */
+/* Returns the program node of the task's move, if the move offloads a value, fetches it, or gathers it again
+ * (prog_node.again); else NULL. */
 static inline const struct prog_node *
 task_fetches(const struct plan *p, const struct task *t)
 {
@@ -317,8 +329,8 @@ task_fetches(const struct plan *p, const struct task *t)
     bool there = m && m->step >= 0 && m->step < p->program->nnode;
     return there && p->program->node[m->step].again ? &p->program->node[m->step] : NULL;
 }
-/* Returns true if the move fetches an offloaded value from another placement. The device that stores the offloaded
- * value runs such a move if it can access both memories. */
+/* Returns true if the move fetches an offloaded value from another placement. If the device that stores the value
+ * can access both memories, that device runs the move. */
 static inline bool
 hop_fetches(const struct program *p, const struct plan_move *m)
 {
@@ -343,18 +355,18 @@ task_key(const struct plan *p, const struct task *t, int32_t act)
     return (uint64_t)t->turn << 56 | (piece & 0xffffff) << 32 | (uint32_t)t->priority;
 }
 
-/* Returns an index that is unique to the task's device, stage and phase; it is less than ndevice * n * (PHASE_BATCH
- * + 1) for n stages. */
+/* Returns the index of the task's moment, that is, its device, stage and phase. With n stages the index is less
+ * than ndevice * n * (PHASE_BATCH + 1). */
 static inline int64_t
 task_moment(const struct task *t, int32_t n)
 {
     return ((int64_t)t->device * n + t->stage) * (PHASE_BATCH + 1) + t->phase;
 }
 
-/* Returns true if this task continues the work of an earlier task of the same device, stage and phase. Forward and
- * backward continue from operator to operator; a sum over micro-batches continues after its addend. Must be called
- * for all tasks in list order. *begun: one flag per device, stage and phase, false at first. joint: all backward
- * work of the task's stage is weight gradients (stages.joint). */
+/* Returns true if the task continues work that an earlier task began on the same device, in the same stage and
+ * phase. Such tasks go on from operator to operator with one micro-batch. A sum over micro-batches continues after
+ * its addend. Must be called for all tasks in list order. *begun: the flag of the task's moment (device, stage and
+ * phase), false at first. joint: all backward work of the task's stage is weight gradients (stages.joint). */
 static inline bool
 task_goes_on(const struct task *t, bool joint, bool *begun)
 {

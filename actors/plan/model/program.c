@@ -57,7 +57,7 @@ program_updates(const struct program *p, struct arena *a)
     return update;
 }
 
-/* Returns the range of element values that a node accepts, if it validates its input data. */
+/* Returns the range of element values that a node accepts, if the node validates its input data. */
 static struct allowed
 allowed_by(const struct program *p, int32_t i, struct arena *a)
 {
@@ -119,8 +119,8 @@ program_sums(const struct program *p, struct arena *a)
     return sum;
 }
 
-/* Returns a pointer to the bit mask of the node that computes r. NULL: r is no result of an existing node, which
- * may happen in an unverified program. */
+/* Returns a pointer to the bit mask of results of the node that computes r. NULL: no node computes r, or r is
+ * invalid, as may happen in an unverified program. */
 static uint32_t *
 bits_of(const struct program *p, uint32_t *bits, struct ref r)
 {

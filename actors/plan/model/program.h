@@ -23,7 +23,7 @@ struct ref {
 struct prog_leaf {
     struct type type; /* type of the complete value; if `piece` is set, type of one micro-batch */
     const struct layout *layout;
-    /* true for a value that differs per micro-batch: dimension 0 is split, and micro-batch k is the k-th part of
+    /* true: the value differs per micro-batch. Dimension 0 is then split, and micro-batch k is the k-th part of
      * every shard */
     bool piece;
 };
@@ -33,7 +33,7 @@ struct prog_node {
     const struct attr *attr;
     int32_t nin, nout;
     const struct ref *in;
-    /* by operand: layout in which the node reads it; NULL for numbers and absent operands */
+    /* by operand: layout in which the node reads the operand; NULL for numbers and absent operands */
     const struct layout *const *want;
     const struct type *type; /* types by result */
     const struct layout *const *layout;
@@ -42,14 +42,14 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* runs once per micro-batch */
     bool accumulate;  /* the result is summed over the micro-batches, in their order */
-    /* recomputation: 1 + index of the original node, in whose stage this node runs; 1 + index of this node if the
-     * program has no original. 0: not a recomputation */
+    /* recomputed node: 1 + index of the original node, in whose stage this node runs, too. If the program does not
+     * contain the original: 1 + index of this node. 0: not a recomputation */
     int32_t recompute;
     const struct strategy *strategy; /* the user's sharding strategy for the call; NULL: none */
-    /* true: the user wrote this move; false: the move was inserted because layouts differ */
+    /* true: the user asked for this move; false: the move was inserted because layouts differ */
     bool asked;
-    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage the move
-     * runs. Such a move is never shared with an equal move. 0: an ordinary move or node */
+    /* move that offloads, fetches or gathers again (offload.h): 1 + index of the node in whose stage the move runs.
+     * Another node never reads the copy that such a move makes. 0: an ordinary move or node */
     int32_t again;
 };
 
@@ -57,13 +57,14 @@ struct prog_node {
 struct prog_root {
     struct ref ref;
     int32_t overwrites_leaf; /* leaf whose bytes the root may overwrite (variable update), or -1 */
-    bool join;               /* the root joins the results of all micro-batches along dimension 0 */
+    bool join; /* the root's value consists of the results of all micro-batches, joined along dimension 0 */
 };
 
-/* A range of a cluster's devices, all on one host. Device numbers first to first + n - 1 of a kind are on host
- * `memory` and are assigned round-robin to `nslot` threads of that host, from thread `slot` on. The processes of a
- * host share memory segments, so devices of a host read each other's shards in place, and a host has one plan
- * partition. Ranges do not overlap. The map selects a partition; results are bit-identical for any map. */
+/* A range of a cluster's devices, all on one host: devices first to first + n - 1 of a kind. They are assigned
+ * round-robin to `nslot` threads of host `memory`; the first of these threads is thread `slot`. Ranges do not
+ * overlap. All processes of a host share memory segments, so devices of a host read each other's shards in place,
+ * and a host has one plan partition. The map decides which tasks are in which partition. Results do not depend on
+ * it, bit for bit. */
 struct plan_range {
     int32_t kind, first, n, slot, nslot, memory;
 };
@@ -73,9 +74,9 @@ struct plan_map {
     struct plan_range *range;
 };
 
-/* Limits of a virtual stage: how many micro-batches may be between two events at once. backward: between forward and
- * the end of backward; weight: between forward and the end of weight gradients; behind: between backward and the end
- * of weight gradients; hop: in transit to the stage. */
+/* Limits of a virtual stage. Each field is the largest number of micro-batches that may be at once between two
+ * events. backward: between forward and the end of backward. weight: between forward and the end of weight
+ * gradients. behind: between backward and the end of weight gradients. hop: on their way to the stage. */
 struct prog_pool {
     int32_t backward, weight, behind, hop;
 };
@@ -90,19 +91,20 @@ struct program {
     struct prog_node *node;
     struct prog_root *root;
     int32_t pieces; /* number of micro-batches; 1: the batch is not divided */
-    /* number of equal parts into which dimension 0 of batched values is split; 0: the parts have unequal lengths */
+    /* number of equal parts into which dimension 0 of the batch is split; 0: micro-batches of unequal lengths */
     int32_t cut;
-    /* lag of the schedule (stage.h): micro-batches of lookahead per hop between stages; 0: one register per
-     * micro-batch (GPipe) */
+    /* lookahead of the schedule (stage.h): number of micro-batches per hop between stages by which a stage may be
+     * ahead of the next; 0: one register per micro-batch (GPipe) */
     int32_t lag;
-    /* backward is split: weight gradients may run later than input gradients, which needs more registers (stage.h) */
+    /* true: weight gradients may run later than input gradients, which needs more registers (split backward,
+     * stage.h) */
     bool split;
-    /* number of entries in `pool`: limits of each virtual stage that a search has chosen (schedule_search.c); 0:
-     * limits follow from lag and split */
+    /* number of entries in `pool`, which has the limits of each virtual stage as a search has chosen them
+     * (schedule_search.c); 0: the limits follow from lag and split */
     int32_t npool;
     struct prog_pool *pool;
     uint8_t rule; /* enum prog_rule */
-    /* a stage whose results return to the devices of its input is divided into two stages (stage.c) */
+    /* true: a stage whose results return to the devices of its input is divided into two stages (stage.c) */
     bool fold;
     int32_t threads;            /* largest number of device threads */
     const struct plan_map *map; /* cluster map, which outlives the program; NULL: one process */
@@ -126,10 +128,11 @@ int program_parse(const char *bytes, size_t n, struct atlas *at, struct program 
 /* Checks that `bytes` is the only valid encoding of a legal program: writing the program again must yield the
  * same bytes. E_PLAN. */
 int program_check_form(const struct program *p, const char *bytes, size_t n);
-/* Returns the value from which implicit moves on the same placement made r; r if no such move made r. */
+/* Returns the value of which r is a copy in another layout on the same placement, made by moves that the user did
+ * not ask for; r itself if no such move made r. */
 struct ref program_source(const struct program *p, struct ref r);
-/* Returns how often per step the operand r is moved for node n: once, or once per micro-batch. A move that is itself
- * repeated per micro-batch (prog_node.again) counts once per micro-batch. */
+/* Returns how often per step operand r is moved for node n: 1, or the number of micro-batches. A move that is
+ * repeated per micro-batch although its value does not change (prog_node.again) counts once per micro-batch. */
 int64_t program_move_times(const struct program *p, const struct prog_node *n, struct ref r);
 struct type ref_type(const struct program *p, struct ref r);
 /* returns a pointer to the type that the program stores */
@@ -142,15 +145,15 @@ struct call *program_call(const struct program *p, const struct prog_node *n, st
 /* Returns, by node, whether one of its results overwrites a leaf. */
 bool *program_updates(const struct program *p, struct arena *a);
 /* Returns, by node, whether the node validates data. If several nodes would validate the same value (a lookup and
- * its gradient), only the first counts, so that updates wait for one check. */
+ * its gradient), only the first of them is marked, so that updates wait for one check. */
 bool *program_checks(const struct program *p, struct arena *a);
 /* Returns the value that r is a view of; r itself if r is no view. */
 struct ref program_whole(const struct program *p, struct ref r);
-/* Returns, by node, the sum over micro-batches that adds the node's result; -1: none. The sum must be the only
- * reader of the result, which may then be f32 instead of half precision. */
+/* Returns, by node, the node that sums the result over micro-batches; -1: none, or the result has other readers. A
+ * result without other readers may be f32 instead of half precision. */
 int32_t *program_sums(const struct program *p, struct arena *a);
-/* Returns, by node, a bit mask of results that are themselves sums (of a product, for instance) and are read by sums
- * over micro-batches only. Such a result of half precision is stored as f32. */
+/* Returns, by node, a bit mask of the results that are computed as sums, for instance by a product, and are read
+ * only by sums over micro-batches. Such a result of half precision is stored as f32. */
 uint32_t *program_wide(const struct program *p, struct arena *a);
 /* Changes the types of the results listed by program_wide() to f32, so that rounding to half precision happens once,
  * after the last micro-batch. */
@@ -158,8 +161,8 @@ void program_widen(struct program *p);
 
 /* Limits of one task that computes a chain or group of nodes (fusion.c): number of members, operands, results. */
 enum { FUSE_STEPS = 24, FUSE_INPUTS = 128, FUSE_OUTS = FUSE_STEPS * OP_OUT };
-/* Result k of member m has no operand number of its own. In names of hops it has a number after all operands of the
- * step, from HOP_RESULT on. */
+/* Names of hops have a number for each operand. Result k of member m of a chain or group has the number HOP_RESULT
+ * + m * OP_OUT + k, after the numbers of all operands. */
 enum { HOP_RESULT = FUSE_INPUTS };
 static inline int
 hops_result(int m, int k)

@@ -16,11 +16,11 @@
 
 static const char MAGIC[8] = "rillepr1";
 
-/* State of writing or reading a program. out: string to which bytes are written; NULL: bytes are read. */
+/* State of writing or reading a program. out: string to which the program is written; NULL: a program is read. */
 struct wire {
     struct str *out;
     const unsigned char *at, *begin, *end;
-    struct arena *arena; /* memory of a program being read */
+    struct arena *arena; /* memory of the program that is read */
     struct atlas *atlas;
     const struct place **place;
     const struct layout **layout;
@@ -184,8 +184,8 @@ each_new_layout(struct wire *w, const struct layout **l)
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);
 }
 
-/* Reads or writes a layout or NULL, as a number. 0: NULL; otherwise 1 + the layout's index in its table. An index
- * equal to the table's size is followed by a new entry. */
+/* Reads or writes a layout or NULL, as a number. 0: NULL; otherwise 1 + the layout's index in the table of layouts.
+ * An index equal to the table's size is followed by a new entry. */
 static int
 each_layout(struct wire *w, const struct layout **l)
 {
@@ -282,7 +282,7 @@ each_op(struct wire *w, const struct op **op)
 
 /* ---- the program ---- */
 
-/* Returns an array of a node: when writing, the array that exists; when reading, a new array of n elements. */
+/* Returns an array field of a node. Writing: the existing array. Reading: a new array of n elements. */
 #define ROOM_FOR(w, field, type, n) ((w)->out ? (type *)(uintptr_t)(field) : ARENA_ARRAY((w)->arena, type, n))
 
 static int

@@ -26,7 +26,7 @@
 #include <string.h>
 
 /* Returns the role of the stream that runs a task. A transfer, or a move of an offloaded value, has role IN if it
- * writes to the memory of the device that runs it. It has role OUT if it writes to the reader's memory. */
+ * writes to the memory of its own device, and role OUT if it writes to the memory of the reader's device. */
 static enum stream_role
 role_of(const struct plan *p, const struct task *t)
 {
@@ -68,8 +68,8 @@ sync_choose(struct plan *p)
         for (int32_t k = 0; k < p->task[i].nin; k++) {
             struct in_port *in = &p->task[i].in[k];
             in->token = (uint8_t)token_of(p, checks, &p->task[in->task], in->out, &p->task[i]);
-            /* an act returns the register when the reader's work is done, so the reader's completion must be
-             * observed, too */
+            /* the reader returns the register only when its work is done, so the completion of the reader's work
+             * must be observed, too */
             if (in->token != SYNC_ENQUEUED) p->task[in->task].shown = p->task[i].shown = true;
         }
     arena_fini(&a);

@@ -8,7 +8,7 @@
 
 /* Sets the stream of every task and the token of every in-port of a plan under construction. */
 void sync_choose(struct plan *p);
-/* Returns, by plan device, which stream roles its tasks have: a bit mask with bit 1 << role. Any thread. */
+/* Returns, by plan device, the stream roles of the device's tasks: bit 1 << role is set for each. Any thread. */
 void sync_roles(const struct plan *p, uint8_t *roles);
 
 #endif

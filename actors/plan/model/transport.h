@@ -17,15 +17,15 @@ struct transport {
      * transport itself gathers the slices of the argument. *ticket: 0 if the bytes were copied; otherwise the
      * bytes must stay unchanged until taken() returns true for the ticket. E_BUS. */
     int (*put)(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket);
-    /* Returns true if the transport no longer reads the bytes of a ticket; true at the latest when the peer has
-     * acknowledged the bytes. NULL: put() never returns a ticket. */
+    /* Returns true if the transport no longer reads the bytes of a ticket. That is so at the latest when the peer
+     * has acknowledged the bytes. NULL: put() never returns a ticket. */
     bool (*taken)(void *of, int64_t ticket);
     /* true: wakes the thread of the SEND (bus.h) when a ticket is released; false: that thread must poll */
     bool nudges;
-    /* Moves the oldest bytes in the channel to the register of a RECV's act. E_BUS. */
+    /* Copies the oldest bytes that have arrived on the channel to the register of a RECV's act. E_BUS. */
     int (*take)(void *of, int32_t channel, const struct channel *c, char *to);
-    /* Aborts the run's transfers: when stop() returns, the transport no longer reads bytes that this thread has put.
-     * NULL: put() never returns a ticket. */
+    /* Aborts the run's transfers of this thread. When stop() returns, the transport no longer reads bytes that this
+     * thread has put. NULL: put() never returns a ticket. */
     void (*stop)(void *of);
 };
 

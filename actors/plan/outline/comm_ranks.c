@@ -33,7 +33,8 @@ is_of(const struct plan *p, int64_t task, const struct plan_move *m)
 }
 
 /* Returns the task of another rank in a task's collective. If all positions are in this partition, the collective's
- * tasks are in mesh order without gaps. So first tries the place that follows from this order, and then searches. */
+ * tasks are listed in mesh order without gaps. So the function first tries the place that follows from this order,
+ * and only then searches. */
 int32_t
 comm_ranks_partner(const struct plan *p, int32_t task, int32_t comm_rank)
 {
@@ -58,9 +59,9 @@ comm_ranks_abroad(const struct plan *p, int32_t task)
     return false;
 }
 
-/* a task, and the communicator that the task needs */
-
-struct wish { /* a task, and the communicator that it needs */
+/* A task that needs a communicator, with the sort key by which communicators are created. hop: number of the task's
+ * hop; first, second: the first two devices of the communicator. */
+struct wish {
     int32_t hop, first, second, task;
 };
 
@@ -124,8 +125,9 @@ comm_ranks_communicators(const struct plan *p, struct arena *a, struct communica
 
 /* ---- the contract ---- */
 
-/* Columns of a row in the list. HOP: index of the hop; WHAT: digest of the facts on which all partitions must
- * agree; HERE: number of ranks in this partition; ALL: number of ranks in all partitions. */
+/* Columns of a collective's row in the list. HOP: the hop's place in the program (step, operand, index); WHAT:
+ * digest of the facts on which all partitions must agree; HERE: number of ranks in this partition; ALL: number of
+ * ranks in all partitions. */
 enum { HOP, WHAT, HERE, ALL, ROW };
 
 static void
@@ -198,7 +200,8 @@ row_differs(const struct row *r, const char *what)
     return status;
 }
 
-/* Checks the rows with the same hop as row r. Returns the number of these rows in *n. */
+/* Checks the rows of one collective, which are those with the same hop as row r, one per partition: all must
+ * describe the same collective, and together have all ranks. Returns the number of these rows in *n. */
 static int
 match_hop(const struct row *r, size_t left, size_t *n)
 {

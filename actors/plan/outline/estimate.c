@@ -66,8 +66,8 @@ plan_estimate(const struct plan *p, int64_t *cost)
     arena_fini(&tmp);
 }
 
-/* Returns the number of ranks among which the work of a call with this result is divided. Mesh axes on which the
- * result is replicated do not divide the work. */
+/* Returns the number of ranks among which the work of a call is divided, from the layout of its result. Mesh axes
+ * on which the result is replicated do not divide the work. */
 static double
 sharing_ranks(const struct layout *l)
 {

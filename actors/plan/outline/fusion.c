@@ -59,8 +59,8 @@ can_lead(const struct prog_node *n)
 }
 
 /* Returns true if the node may be computed in place on the result of a product. Excludes nodes that run per
- * micro-batch, because they may report invalid data by position in the batch, which the kernel of a chain does not
- * know. */
+ * micro-batch. Such a node may report invalid data by its row in the batch, and the kernel of a chain does not know
+ * the micro-batch. */
 static bool
 can_follow(const struct prog_node *n)
 {
@@ -172,7 +172,7 @@ merge(const int32_t *a, int na, const int32_t *b, int nb, int32_t *out)
     for (int i = 0, k = 0; i < na || k < nb;) *out++ = k == nb || (i < na && a[i] < b[k]) ? a[i++] : b[k++];
 }
 
-/* Counts the operands that a chain reads from outside, and the results that it stores. */
+/* Counts the operands that a chain reads from outside the chain, and the results that it must store. */
 static void
 count_ends(const struct fusion *l, const int32_t *member, int n, int *nin, int *nout)
 {
@@ -209,8 +209,8 @@ may_join_chain(const struct fusion *l, int32_t a, int32_t b, int operand)
            fuses_alike(l, x, y, operand) && shape_equal(&x->type[0], &y->type[0]) && fuses_dtype(x);
 }
 
-/* Returns true if node b is to be computed beside the previous node (struct eltwise), and the previous node ends its
- * chain. */
+/* Returns true if node b and the node before it may share a chain because both read the same value, although
+ * neither reads the other (struct eltwise, `beside`). The node before must be the last of its chain. */
 static bool
 has_beside(const struct fusion *l, int32_t b)
 {
@@ -261,8 +261,9 @@ is_led(const struct fusion *l, const int32_t *member, int n)
     return nlead <= 1;
 }
 
-/* Returns true if fusing node b with these members of a's chain would delay a result too much: nodes outside the
- * two chains read the result before the last micro-batch, but the fused task would run only afterwards. */
+/* Returns true if fusing node b with a's chain, whose members these are, would make a result available too late.
+ * That is so if only one of a and b runs after the last micro-batch, and nodes outside the two chains read a result
+ * that was available before. */
 static bool
 holds_up(const struct fusion *l, const int32_t *member, int n, int32_t a, int32_t b)
 {
@@ -310,8 +311,8 @@ bytes_for(const struct fusion *l, const int32_t *member, int n)
     return bytes;
 }
 
-/* Bytes of inputs that may always wait for the end of a chain: enough for scalars to be added up, for instance for
- * the norm of all gradients. */
+/* Bytes of a chain's inputs that may stay in memory until the end of the chain, whatever the chain saves. That is
+ * enough for scalars that are added up, for instance for the norm of all gradients. */
 enum { WAITS_FREELY = 4096 };
 
 /* Returns true if another task runs between nodes a and b: some node between the two belongs to neither of their
@@ -352,8 +353,9 @@ try_join(struct fusion *l, int32_t a, int32_t b)
 
 /* ---- groups of updates, and of casts ---- */
 
-/* Returns the largest number of bytes that the variables of a group may have on one rank. With optimiser state and
- * gradients, the task of a group accesses seven times as many bytes, all of which pass through the caches. */
+/* Returns the largest number of bytes that the variables of a group may have on one rank. The task of a group
+ * accesses seven times as many bytes, because it also reads and writes optimiser state and gradients. All these
+ * bytes pass through the caches. */
 static int64_t
 most_grouped(const struct prog_node *n)
 {
@@ -403,7 +405,8 @@ nodes_alike(const struct fusion *l, int32_t a, int32_t b)
            op_attr_same(x->op, x->attr, y->attr);
 }
 
-/* Returns the value whose memory r may share: follows r back through views and moves. */
+/* Returns the value whose memory r may share: follows r back through views and moves, to the value from which they
+ * were made. */
 static struct ref
 source_behind(const struct program *p, struct ref r)
 {
@@ -434,9 +437,9 @@ bytes_here(const struct prog_node *n)
     return type_bytes(&t);
 }
 
-/* Returns true if the node is too large for a group. Operands that are moved for the node (a gradient to be
- * reduced or sliced) stay in memory in their source layout until the group runs, so the operands must be small,
- * too. */
+/* Returns true if the node is too large for a group. If an operand is moved for the node (a gradient that is
+ * reduced or sliced), the operand stays in memory in its source layout until the group runs. So operands must be
+ * small, too. */
 static bool
 is_large_node(const struct program *p, const struct prog_node *n)
 {
@@ -502,8 +505,7 @@ group_updates(struct fusion *l)
 
 /* ---- sums ---- */
 
-/* Returns true if a product may accumulate directly into the sum over micro-batches, because nothing else reads its
- * results. */
+/* Returns true if a product may add directly to its sum over micro-batches: nothing else reads its results. */
 static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {

@@ -4,8 +4,8 @@
 #include "actors/plan/outline/outline.h"
 #include "runtime/base/error.h"
 
-/* Returns true if an implicit move reads the node. If the chosen layouts agree, that move disappears. Otherwise
- * the move reads the result in the layout in which the node computes it. */
+/* Returns true if a move that was inserted for other layouts reads the node. If the chosen layouts agree, that move
+ * disappears. Otherwise the move reads the stored result of the node. */
 static bool
 any_vanishes(const struct fusion *f, int32_t node)
 {

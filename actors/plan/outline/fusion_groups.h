@@ -12,7 +12,7 @@
 struct fusion_groups {
     const int32_t *end; /* by node: last node of its chain; the node itself if it is in no chain */
     const bool *inner;  /* by node: true if only its chain reads the result, which then has no register */
-    /* by node: a pending reduction of its results may be completed right after the node (hops.c) */
+    /* by node: true if partial sums among its results may be reduced right after the node (hops.c) */
     const bool *early;
 };
 void fusion_groups_find(const struct program *p, struct arena *a, struct fusion_groups *t);

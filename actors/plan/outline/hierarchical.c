@@ -25,13 +25,13 @@ struct wires {
     struct grid from, to;
     struct deal deal;
     int32_t nmemory;
-    double *in, *out;      /* bytes received; bytes sent */
-    int32_t *addend;       /* number of addends of the replica `counted` on this host */
-    int32_t counted;       /* mesh position of the first addend of that replica; -1: no replica was counted yet */
+    double *in, *out;      /* number of addends on this host, for the replica `counted` */
+    int32_t *addend;       /* replica for which `addend` was counted: mesh position of its first addend; -1: none */
+    int32_t counted;       /* fraction of the current sum that owners (reducing ranks) on this host compute */
     double *owned;         /* fraction of the sum that owners on this host hold */
-    int32_t *wants, stamp; /* wants: stamp of the last sum that this host needed; stamp: stamp of the current sum */
+    int32_t *wants, stamp; /* wants: stamp of the last sum that this host needed; stamp: number of the current sum */
     int32_t nwants;        /* number of hosts that need the current sum */
-    /* by host and replica: stamp of the sum for which the host last read this replica's addends */
+    /* by host and replica: stamp of the last sum for which the host read this replica's addends */
     int32_t *reads;
 };
 
@@ -48,10 +48,10 @@ addend_memory(const struct wires *w, int32_t corner, int32_t addend, int32_t rep
     return wire_memory_at(w, &w->from, grid_pos(&w->from, (struct spot){corner, addend, replica}));
 }
 
-/* ---- begins of segments ---- */
+/* ---- finding segments ---- */
 
-/* Finds the segments of a hierarchical reduction, as ranges of addends. An addend begins a segment if, in any tile
- * and replica, it is on another host than the addend before it. */
+/* Finds the segments of a hierarchical reduction, as ranges of addends that are on one host. An addend begins a new
+ * segment if, in any tile and replica, it is on another host than the addend before it. */
 static int32_t
 find_legs(const struct wires *w, struct arena *a, int32_t *first)
 {
@@ -69,7 +69,7 @@ find_legs(const struct wires *w, struct arena *a, int32_t *first)
     return n;
 }
 
-/* ---- bytes sent between hosts ---- */
+/* ---- counting the bytes sent between hosts ---- */
 
 static void
 count_addends(struct wires *w, int32_t corner, int32_t replica)
@@ -81,7 +81,7 @@ count_addends(struct wires *w, int32_t corner, int32_t replica)
     for (int32_t i = 0; i < w->from.naddend; i++) w->addend[addend_memory(w, corner, i, replica)]++;
 }
 
-/* Counts the traffic when host `memory` reads `bytes` of each addend of the current replica. */
+/* Counts the traffic if host `memory` reads `bytes` of each addend of the current replica that is on another host. */
 static void
 count_reads(struct wires *w, int32_t memory, double bytes)
 {
@@ -104,7 +104,7 @@ want_result(struct wires *w, int32_t memory)
     w->wants[memory] = w->stamp;
 }
 
-/* Counts the traffic when owners send the sum once to each host that needs it. */
+/* Counts the traffic if owners (reducing ranks) send `bytes` of the sum once to each host that needs the sum. */
 static void
 count_wanted(struct wires *w, double bytes)
 {
@@ -131,12 +131,13 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     deal_owners(&w->deal, 0);
     bool direct = w->deal.direct;
     double share = direct ? 1 : 1.0 / w->deal.nowner;
-    int32_t stamp = ++w->stamp; /* a stamp that count_results() does not use */
+    int32_t stamp = ++w->stamp; /* a new stamp: no host has read addends for this sum yet */
     memset(w->owned, 0, sizeof *w->owned * (size_t)w->nmemory);
     for (int32_t k = 0; k < w->deal.nowner; k++) {
         int32_t pos = w->deal.owner[k], m = wire_memory_at(w, &w->from, pos), own = grid_spot(&w->from, pos).replica;
         int32_t *reads = &w->reads[m * w->from.nreplica + own];
-        if (direct && *reads == stamp) continue; /* data that several readers on a host need counts once */
+        /* if replicas of one host read the same data, the data counts once */
+        if (direct && *reads == stamp) continue;
         *reads = stamp;
         count_addends(w, tile, own);
         w->owned[m] += share;
@@ -145,8 +146,8 @@ count_direct_cell(struct wires *w, int32_t tile, int32_t corner, double numel)
     if (!direct) count_results(w, corner, numel * (double)w->to.width);
 }
 
-/* Counts the traffic when the owners in segment `from` send their partial sums to the owners in segment `to`. Each
- * owner sends only the share that it owns. */
+/* Counts the traffic if the owners in segment `from` send their partial sums to the owners in segment `to`. An
+ * owner is a rank that computes a fraction of the sum, and it sends this fraction only. */
 static void
 count_hand(struct wires *w, const struct relay *r, int32_t tile, int32_t from, int32_t to, double bytes)
 {
@@ -167,8 +168,8 @@ own_shares(struct wires *w, const struct relay *r, int32_t tile, int32_t leg)
         w->owned[wire_memory_at(w, &w->from, relay_owner(r, tile, leg, k))] += 1.0 / r->nshare;
 }
 
-/* Counts the traffic inside a segment when the sum returns: the segment's owners send the sum to all ranks of the
- * segment that hold addends. */
+/* Counts the traffic inside a segment when the complete sum travels back: the segment's owners (reducing ranks)
+ * send the sum to all ranks of the segment that hold addends. */
 static void
 count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t leg, double bytes)
 {
@@ -179,8 +180,8 @@ count_leg_results(struct wires *w, const struct relay *r, int32_t tile, int32_t 
     count_wanted(w, bytes);
 }
 
-/* Counts the traffic between segments for all cells of a tile at once. Leaves in owned[] the shares of the sum's
- * owners. */
+/* Counts the traffic between segments for all cells of a tile at once. Leaves in owned[] the fraction of the sum
+ * that each host's owners compute. */
 static void
 count_hands(struct wires *w, const struct relay *r, int32_t tile, double numel)
 {
@@ -226,7 +227,7 @@ busiest(struct wires *w, const struct relay *r)
     return most;
 }
 
-/* ---- cost of the hierarchical reduction ---- */
+/* ---- the time of a hierarchical reduction ---- */
 
 /* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the other chunks
  * follow in a pipeline. Each further chunk costs one more message per link, which occupies both ends for a quarter

@@ -9,15 +9,15 @@
 #include "actors/plan/model/local_set.h"
 #include "boxing/path.h"
 
-/* Network cost of a reduction method: bytes that the busiest host sends or receives (the larger of the two); time
- * until the last byte arrives, ns. */
+/* Network cost of a reduction method: bytes that the busiest host sends or receives, whichever is more; time until
+ * the last byte arrives, ns. */
 struct wire_price {
     double bytes, ns;
 };
 struct hierarchical {
     /* segments (legs) of addends; a segment is on one host in every replica. NULL: owners read all addends */
     const struct box_relay *relay;
-    /* costs: of the method in which owners read all addends; of the hierarchical reduction */
+    /* costs of the two methods. owners: the owners of the sum read all addends; handed: hierarchical reduction */
     struct wire_price owners, handed;
 };
 

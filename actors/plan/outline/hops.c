@@ -9,7 +9,8 @@
 #include "boxing/path.h"
 #include "runtime/base/error.h"
 
-/* The path by which tensors of one type are converted from one layout to another, in one or more hops. */
+/* The path by which tensors of one type are converted from one layout to another: one or more hops (collective
+ * steps). */
 struct way {
     struct type type;
     const struct layout *from, *to;
@@ -30,8 +31,10 @@ struct finder {
     struct arena tmp;
     struct way *way; /* distinct paths, without duplicates */
     int32_t nway, capacity;
-    struct hash_table ways;      /* index of each path in `way`, by tensor type and the two layouts */
-    struct known **node, **leaf; /* values by result, [node * OP_OUT + out], and by leaf; NULL: not needed so far */
+    struct hash_table ways; /* index of each path in `way`, by tensor type and the two layouts */
+    /* values that steps have needed so far: node[node * OP_OUT + out] for results, leaf[] for leaves; NULL: not
+     * needed */
+    struct known **node, **leaf;
 };
 
 /* ---- paths between two layouts ---- */
@@ -76,7 +79,8 @@ known_new(struct finder *f, struct ref value, const struct layout *layout)
     return arena_dup(&f->tmp, &k, sizeof k);
 }
 
-/* Returns the list entry of a value in its original layout. */
+/* Returns the first entry of the list of a value's copies, which is the value in its original layout. Makes the
+ * entry if it is missing. */
 static struct known **
 known_of(struct finder *f, struct ref r)
 {
@@ -124,8 +128,8 @@ move_operand(struct finder *f, int32_t step, int operand, struct known *v, const
 
 /* ---- early sums ---- */
 
-/* Least bytes per rank of addends for which a sum is computed early. With fewer bytes, an early sum does not pay,
- * because all ranks must synchronise for it. */
+/* Least size of the addends on a rank for which a sum is computed early, bytes. Below this size an early sum does
+ * not pay, because all ranks must synchronise for it. */
 enum { EARLY_LEAST = 4096 };
 
 /* Returns the bytes of the value on the first rank, which has the largest shard. */
@@ -144,7 +148,8 @@ hops_early_fits(const struct type *t, const struct layout *from, const struct la
     return bytes >= EARLY_LEAST && bytes_there(t, to) <= bytes;
 }
 
-/* Returns true if operands of node i may be converted earlier than right before the node. */
+/* Returns true if operands of node i may be converted before the place right in front of the node, for example
+ * right after they are computed. */
 static bool
 may_leave_open(const struct fusion *f, int32_t i)
 {

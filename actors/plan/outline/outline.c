@@ -10,8 +10,8 @@
 
 /* ---- the digest ---- */
 
-/* State of digesting layouts. The first occurrence of a layout is digested as text, each later occurrence as the
- * number of the first. */
+/* State of digesting layouts. The digest contains a layout as text where it occurs first, and as its number
+ * everywhere else. */
 struct layouts {
     struct digest *digest;
     struct arena arena;
@@ -65,7 +65,7 @@ node_moment(const struct outline *o, int32_t node)
     return (struct moment){o->stages.stage[node], o->stages.phase[node]};
 }
 
-/* Digests a step, including the number of registers of each operand. */
+/* Digests a step (a node of the program), including the number of registers of each operand. */
 static void
 digest_step(const struct outline *o, int32_t i, struct digest *d)
 {

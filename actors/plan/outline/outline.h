@@ -21,8 +21,9 @@ struct fusion {
     const struct stages *stages;
     struct arena *arena;
     bool any_layout; /* treats all layouts as equal, for a planner that has not chosen them yet */
-    bool hoists;     /* treats casts of leaves as if they directly followed the first cast of their group (hoist.c) */
-    int32_t *group;  /* by node: last node of its group; the node itself if it is in no group */
+    /* true: treats casts of leaves as if they directly followed the first cast of their group (hoist.c) */
+    bool hoists;
+    int32_t *group; /* by node: last node of its group; the node itself if it is in no group */
     int32_t *group_size;
     int32_t *member; /* by last node of a group: its members; FUSE_STEPS entries per node */
     /* by node i: readers reader[reader_first[i]] to reader[reader_first[i + 1] - 1] */
@@ -42,19 +43,20 @@ int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct r
 /* Returns the index of a value in the list in[0] to in[n - 1]; n: not found. Entries match if both value and
  * layout are equal. */
 int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Returns true if the task stores result `out` of a node in memory. Result 0 is stored only if the node ends its
- * group or is an update, or if the result is a root or is read outside the group. All further results are always
+/* Returns true if the task stores result `out` of a node in memory. Result 0 is stored if the node is the last of
+ * its group or an update, or if the result is a root or is read outside the group. All further results are always
  * stored. */
 bool fusion_shown(const struct fusion *f, int32_t node, int out);
 
 /* A hop: one step of the path between two layouts, performed by one collective. */
 struct hop {
-    /* first node that needs the value in this layout; for an early sum, the node that computes the sum's addends */
+    /* first node that needs the value in this layout. For a sum that is computed early (hops_early): the node that
+     * computes the addends */
     int32_t step;
     /* operand: operand number in that node or its group; turn: index of the hop on the path. Channel names
      * contain both numbers */
     int16_t operand, turn;
-    /* number among the hops that move bytes; -1: the hop moves no bytes and only renames the layout */
+    /* number of the hop among those that move bytes; -1: the hop only renames the layout */
     int32_t number;
     struct ref value; /* the value before its first hop */
     const struct layout *from, *to;
@@ -66,7 +68,8 @@ struct outline {
     const struct program *program; /* the program, owned by the caller */
     struct stages stages;
     struct fusion fusion;
-    struct hop *hop; /* sorted by step, operand, and place on the path; a value is converted to each layout once */
+    /* sorted by step, operand, and place on the path. A value is converted to each layout only once */
+    struct hop *hop;
     int32_t nhop, hop_capacity;
     int32_t nmove;            /* number of hops that move bytes */
     int32_t nshare;           /* device threads that share the cores, counted as if all were in one process */
@@ -80,8 +83,8 @@ void outline_free(struct outline **o);
 /* Computes a digest of the program's bytes and of all decisions of the outline. The digest detects bugs; it does
  * not protect against forgery. */
 void outline_digest(const struct outline *o, unsigned char out[16]);
-/* Returns the number of registers of a value that is made at moment `from` and read at moment `to`; 1 to the
- * number of micro-batches. A moment is a stage and a phase. */
+/* Returns the number of registers of a value that is made at one moment and read at another. A moment is a stage
+ * and a phase. The number is at least 1, and at most the number of micro-batches. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
 
 /* hops.c: finds the hops of all steps. E_SBP names the source line of the step. */
@@ -93,10 +96,10 @@ const struct layout *hops_want(const struct prog_node *n, int k);
  * same layout, and this layout takes no more memory than the addends. Converting at once ends the life of the
  * addends early. For example, updates read gradients much later than backward computes them. */
 const struct layout *hops_early(const struct outline *o, struct ref r);
-/* Returns true if an early conversion (hops_early) is possible, judged by the type and the two layouts alone. */
+/* Returns true if the type and the two layouts permit an early conversion (hops_early). */
 bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns true if a node's results may be converted early (hops_early). Used for programs whose layouts are not
- * chosen yet. */
+/* Returns true if the results of the node may be converted early (hops_early), as far as that is known before
+ * layouts are chosen. */
 bool hops_early_open(const struct fusion *f, int32_t node);
 
 #endif

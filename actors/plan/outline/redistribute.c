@@ -1,5 +1,5 @@
-/* redistribute.c - groups reads into channels: those reads of a move that cross hosts or memory spaces
- * (boxing/border.c). */
+/* redistribute.c - finds the reads of a move that cross hosts or memory spaces (boxing/border.c), and groups them
+ * into channels. */
 #include "actors/plan/outline/redistribute.h"
 
 #include "actors/plan/outline/hierarchical.h"
@@ -21,12 +21,14 @@ compare_tasks(const struct box_read *a, const struct box_read *b)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* The reads of one task from one source, as seen from one end of the channel. */
+/* Reads that one task makes from one source (a shard or stage buffer) on another host or in another memory space.
+ * One end of a channel sees them as incoming, the other as outgoing. */
 struct side {
     const struct box_read *read;
     int32_t n, ndim, memory, run, channel; /* memory: host of the other end */
     int32_t space;                         /* memory space of the reader */
-    int32_t turn;                          /* place of the reading or sending task in the order of tasks */
+    /* level of the reads, by which channels are ordered (read_turn) */
+    int32_t turn;
 };
 
 /* Returns the placement of the shard or stage buffer that a work item fills. */
@@ -48,7 +50,7 @@ is_far_read(const struct box_plan *b, bool to_stage, int32_t to, int32_t from)
     return device_space_at(place_of(b, to_stage), to) != device_space_at(b->from->place, from);
 }
 
-/* Return the mesh positions of the source and of the reader of a read. */
+/* Return the mesh position of a read's source, and of its reader. */
 static int32_t
 read_from(const struct box_plan *b, const struct box_read *r)
 {
@@ -61,8 +63,8 @@ read_to(const struct box_plan *b, const struct box_read *r)
     return r->to_stage ? box_stage_pos(b, r->to) : r->to;
 }
 
-/* Returns the host of the other end of a read. in: the read is incoming, so the other end is the source; otherwise
- * the reader. */
+/* Returns the host of the other end of a read. in true: the read is incoming, so the other end is the source;
+ * false: the other end is the reader. */
 static int32_t
 memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -70,9 +72,10 @@ memory_of_read(struct local_set *m, const struct box_plan *b, const struct box_r
     return local_set_memory(m, p->kind, p->rank[in ? read_from(b, r) : read_to(b, r)]);
 }
 
-/* Returns the level of a read, which orders channels. Incoming read: the level of the stage buffer that is
- * filled; for a shard of the result, the number of levels. Outgoing read: 0 for a shard of the operand; for a
- * stage buffer, 1 + its level. */
+/* Returns the level of a read, by which channels are ordered. Stage buffers have levels, because one may be
+ * computed from another. An incoming read has the level of the stage buffer that it fills; if it fills a shard of
+ * the result, the number of levels. An outgoing read of a shard has level 0; of a stage buffer, 1 + the buffer's
+ * level. */
 static int32_t
 read_turn(const struct box_plan *b, const struct box_read *r, bool in)
 {
@@ -112,7 +115,8 @@ compare_boxes(const struct box *a, const struct box *b, int ndim)
     return 0;
 }
 
-/* Returns 0 if the two reads have the same content, so that they may share a channel; else their order. */
+/* Compares the content of two reads, for sorting. Returns 0 if the contents are equal, so that the reads may share
+ * a channel. */
 static int
 compare_content(const struct side *x, const struct side *y)
 {
@@ -130,7 +134,7 @@ compare_content(const struct side *x, const struct side *y)
     return 0;
 }
 
-/* Compares reads so that reads with a common channel are adjacent, the lowest shard first. */
+/* Compares reads for sorting: reads that share a channel are adjacent, and the one with the lowest shard is first. */
 static int
 by_content(const void *a, const void *b)
 {
@@ -139,7 +143,7 @@ by_content(const void *a, const void *b)
     return c ? c : (x->read->to > y->read->to) - (x->read->to < y->read->to);
 }
 
-/* Compares reads in the order of their tasks (send.c). */
+/* Compares reads by the place of their tasks in the list (send.c). */
 static int
 compare_cross_turns(const void *a, const void *b)
 {
@@ -171,8 +175,8 @@ channel_of(struct arena *a, const struct side *s)
     return c;
 }
 
-/* Makes the channels of all reads, in the order of their tasks, and sets the channel of each read. Reads with the
- * same content share a channel, unless stage buffers read them. */
+/* Makes the channels of all reads, in the order of their tasks, and stores in each read the index of its channel.
+ * Reads with the same content share a channel, unless they fill stage buffers. */
 static struct redistribute_channel *
 group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
 {
@@ -183,7 +187,8 @@ group(struct arena *a, struct side *side, int32_t n, int32_t *nchannel)
     for (int32_t i = 0; i < n; i++) {
         bool shares = i && !sorted[i]->read->to_stage && compare_content(sorted[i - 1], sorted[i]) == 0;
         if (!shares) first[nfirst++] = sorted[i];
-        /* until the channels exist: index of the first read that shares the channel */
+        /* the channels do not exist yet: `channel` temporarily holds the index of the first read that shares the
+         * channel */
         sorted[i]->channel = first[nfirst - 1]->run;
     }
     struct redistribute_channel *channel = ARENA_ARRAY(a, struct redistribute_channel, nfirst + 1);
@@ -220,7 +225,7 @@ find_out(struct arena *a, struct local_set *m, struct redistribution *x, const s
     while (x->npart < x->nout && x->out[x->npart].from_side == SIDE_PART) x->npart++;
 }
 
-/* Counts, for each level of stage buffers, the channels and stage buffers of this level and all earlier levels. */
+/* Counts, for each level, the channels and stage buffers of this level and of all levels before. */
 static void
 find_levels(struct arena *a, struct redistribution *x)
 {
@@ -237,8 +242,8 @@ find_levels(struct arena *a, struct redistribution *x)
     }
 }
 
-/* Returns true if all local positions are in one memory space. *space: the required space; -1: any space, and the
- * function then sets *space to the space found. */
+/* Returns true if all local positions are in one memory space. *space: on entry, the space that they must be in, or
+ * -1: any. If it was -1, returns the space in *space. */
 static bool
 same_space(const struct local_positions *m, int32_t *space)
 {
@@ -300,8 +305,8 @@ redistribute_is_all(const struct redistribution *x)
     return x->from->all && x->to->all;
 }
 
-/* Returns true if a library carries the move point to point. Compares the kinds of the two placements only, because
- * stage buffers are on devices of the source placement. */
+/* Returns true if a library sends the move's data over point-to-point links. Looks only at the kinds of the two
+ * placements, because stage buffers are on devices of the source placement. */
 bool
 redistribute_is_p2p(const struct redistribution *x)
 {
@@ -372,7 +377,7 @@ redistribute_of(struct redistributions *s, const struct type *t, const struct la
     return 0;
 }
 
-/* ---- the ends of a channel ---- */
+/* ---- the order of channel ends ---- */
 
 /* Returns the place of a channel's end in the order of a move's tasks. The order is: send shards of the operand;
  * then, level by level, receive data for stage buffers and send stage buffers; then receive data for shards of the

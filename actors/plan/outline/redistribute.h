@@ -17,36 +17,37 @@
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */
-    /* from, to: as in struct channel_name. peer: host at the other end of the channel; for a transfer between
-     * memory spaces of this partition's host, that host */
+    /* from, to: as in struct channel_name. peer: host at the other end of the channel; this partition's host if the
+     * data only crosses memory spaces of this host */
     int32_t from, to, peer;
     int32_t nslice;
     const struct box_read *slice; /* slices, in the order in which they are sent */
-    int64_t *offset;              /* by slice: its offset in the sent row, elements */
+    int64_t *offset;              /* by slice: its offset in the dense vector that the channel sends, elements */
     int64_t numel;
 };
 
-/* A run of reads: those of one task from one source that the task cannot access in place. */
+/* The reads of one task from one source that the task cannot access in place. They are adjacent in the list of
+ * reads: n reads from index `first` on. */
 struct redistribute_run {
-    struct box_read key; /* a read of the run; identifies task and source */
+    struct box_read key; /* any of these reads; identifies task and source */
     int32_t first, n, channel;
 };
 
-/* Numbers of channels and stage buffers for one level of stage buffers (box_stage_level). The numbers include all
- * earlier levels. Tasks that fill stage buffers are sorted by level. */
+/* Numbers of channels and stage buffers up to a level of stage buffers, this level included (box_stage_level).
+ * Tasks that fill stage buffers are sorted by level. */
 struct redistribute_level {
-    /* nin: number of channels to stage buffers; nstage: number of stage buffers; nout: number of outgoing
-     * channels, including all that send shards */
+    /* nin: number of incoming channels to stage buffers; nstage: number of stage buffers; nout: number of outgoing
+     * channels, those that send shards included */
     int32_t nin, nstage, nout;
 };
 
 struct redistribution {
     const struct local_positions *from, *to;
-    bool one_space;       /* all local shards and stage buffers are in one memory space */
+    bool one_space;       /* true: all local shards and stage buffers are in one memory space */
     struct box_plan *own; /* work of the move in this partition: local stage buffers and destination shards */
     struct redistribute_channel *in, *out;
-    /* nin: number of incoming channels: to stage buffers, by level, then to shards; nout: number of outgoing
-     * channels: from shards, then from stage buffers, by level */
+    /* nin: number of incoming channels, first those to stage buffers, by level, then those to shards. nout: number
+     * of outgoing channels, first those from shards, then those from stage buffers, by level */
     int32_t nin, nout;
     int32_t npart; /* number of outgoing channels that send shards; these come first */
     int32_t nlevel;
@@ -75,8 +76,9 @@ bool redistribute_is_p2p(const struct redistribution *x);
  * the reader. */
 bool redistribute_in_place(const struct redistribution *x, const struct box_work *w, bool to_stage,
                            const struct box_source *s);
-/* Returns true if the move is a fetch that the device of the offloaded shard at `pos` performs. The shard, and all
- * other data of the move in this partition, must be in one memory space. */
+/* Returns true if the move fetches an offloaded value, and the device that stores the offloaded shard `pos`
+ * performs the move. That is so if all data of the move in this partition, the shard included, is in one memory
+ * space. */
 bool redistribute_fetches(const struct redistribution *x, const struct program *p, const struct plan_move *of,
                           int32_t pos);
 /* Returns the incoming channel that delivers a slice of a remote source to a step. *which: index of the slice in
@@ -86,7 +88,7 @@ int32_t redistribute_find(const struct redistribution *x, const struct box_work 
 /* Returns the sort key of a channel's end in the order of a move's tasks over all partitions. In that order a SEND
  * precedes its RECV. */
 int32_t redistribute_turn(const struct redistribution *x, const struct redistribute_channel *c, bool sends);
-/* Return the mesh positions of a channel: of its source, and of its reader. */
+/* Return the mesh position of a channel's source, and of its reader. */
 int32_t redistribute_from(const struct redistribution *x, const struct redistribute_channel *c);
 int32_t redistribute_to(const struct redistribution *x, const struct redistribute_channel *c);
 /* Returns the dtype of the elements that a channel sends. */

@@ -20,8 +20,8 @@ shared_update_in_place(const struct layout *l, const struct type *t, int64_t lea
     return has_replicas(l) && (device_kind(l->place->kind)->flags & IN_PLACE) == IN_PLACE && type_bytes(t) >= least;
 }
 
-/* Returns true if the operator's result can be computed slice by slice. The operator must be an update whose
- * slices need only slices of the operands, or must have no operands. */
+/* Returns true if the operator's result can be computed slice by slice: the operator is an update for which slices
+ * of the operands suffice, or it has no operands. */
 static bool
 has_slices(const struct op *op)
 {
@@ -54,7 +54,8 @@ updates_alike(const struct program *p, const struct prog_node *n)
     return true;
 }
 
-/* Returns true if the root is an initial value, or a new version of a variable in the layout of the old version. */
+/* Returns true if the root is an initial value of a variable, or a new version of a variable in the layout of the
+ * old version. */
 static bool
 is_version(const struct program *p, const struct prog_root *r)
 {

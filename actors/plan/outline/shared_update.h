@@ -12,11 +12,12 @@
 /* Returns true if replicas of a tensor share one buffer: the tensor has at least `least` bytes, and devices that use
  * host memory hold equal shards. */
 bool shared_update_in_place(const struct layout *l, const struct type *t, int64_t least);
-/* Returns, by node, whether the node is a sliced update or computes a sliced initial value. The results of such a
- * node are read by roots only. */
+/* Returns, by node, whether the devices of a host share the node's work: the node is an update, or computes an
+ * initial value, of which each device writes a slice. Only roots read the results of such a node. */
 bool *shared_update_nodes(const struct program *p, struct arena *a);
 /* Returns the slice of the shard `part` that the device at mesh position `pos` writes. *skip: elements from the
- * start of the shard to the slice. If the view states a position in the global tensor, so does the slice. */
+ * start of the shard to the slice. If the view of the shard has a position in the global tensor, the view of the
+ * slice has its own. */
 struct view shared_update_slice(const struct view *part, const struct layout *l, const struct type *t, int pos,
                                 int64_t *skip);
 /* Returns the byte offset, in the shared buffer, of the slice that the device at position `pos` writes. */

@@ -25,8 +25,8 @@ is_within(const struct place *a, const struct place *b)
     return true;
 }
 
-/* Returns 1 if a new stage begins when data moves from placement a to placement b; else 0. No stage begins if one
- * placement contains all devices of the other. */
+/* Returns the number of stage boundaries that data crosses on its way from placement a to placement b: 1 or 0. It
+ * is 0 if one placement contains all devices of the other. */
 static int
 hops(const struct place *a, const struct place *b)
 {
@@ -85,8 +85,8 @@ stage_find_late(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- stages ---- */
 
-/* Assigns each forward node to the earliest stage that its inputs allow. Marks a node as floating if none of its
- * inputs comes from other devices, directly or indirectly. */
+/* Assigns each forward node to the earliest stage that its inputs allow. Marks a node as floating if its stage is
+ * still open: no input comes from other devices, directly or through other nodes. */
 static void
 forward_early(struct stages *s, const struct program *p, bool *floats)
 {
@@ -103,8 +103,9 @@ forward_early(struct stages *s, const struct program *p, bool *floats)
     }
 }
 
-/* Assigns each floating node to the first stage that reads it. For example, labels are prepared where the loss is
- * computed. Marks a floating node as loose if no forward node reads it. */
+/* Assigns each floating node (floats: its inputs leave the stage open) to the first stage that reads it. For
+ * example, labels are prepared where the loss is computed. Marks a floating node as loose if no forward node reads
+ * it. */
 static void
 forward_late(struct stages *s, const struct program *p, const bool *floats, bool *loose, int32_t *first)
 {
@@ -123,8 +124,8 @@ forward_late(struct stages *s, const struct program *p, const bool *floats, bool
     }
 }
 
-/* Returns, by leaf, the stage of the forward nodes that read the leaf; negative if nodes of no stage or of several
- * stages read it, or if the leaf differs per micro-batch. */
+/* Returns, by leaf, the only stage whose forward nodes read the leaf. Negative: none or several stages read the
+ * leaf, or it differs per micro-batch. */
 static int32_t *
 stages_of_leaves(const struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -140,8 +141,9 @@ stages_of_leaves(const struct stages *s, const struct program *p, const bool *lo
     return stage;
 }
 
-/* Returns the stage of a backward node: the last stage among the forward values and the weights that the node
- * reads without leaving their devices. If the node reads none, returns the stage that its gradient has reached. */
+/* Returns the stage of a backward node. That is the last stage among those of the forward values and weights that
+ * the node reads on the devices on which they are. If the node reads none, it is the stage that the gradient has
+ * reached. */
 static int32_t
 backward_stage(const struct stages *s, const struct program *p, const bool *loose, const int32_t *of_leaf, int32_t i)
 {
@@ -162,8 +164,8 @@ backward_stage(const struct stages *s, const struct program *p, const bool *loos
     return MAX(0, saved >= 0 ? saved : back);
 }
 
-/* Assigns loose nodes to the first stage that reads them. Does the same for backward nodes that depend only on loose
- * nodes and leaves, for instance recomputed loose nodes. */
+/* Assigns loose nodes, which no forward node reads, to the first stage that reads them. Does the same for backward
+ * nodes that depend only on loose nodes and leaves, for instance recomputed loose nodes. */
 static void
 backward_late(struct stages *s, const struct program *p, const bool *loose, struct arena *a)
 {
@@ -213,8 +215,8 @@ find_places(struct stages *s, const struct program *p, struct arena *a)
 /* ---- folds ---- */
 
 /* State of folding a stage. If the stages before and after a stage share devices, data returns to the devices from
- * which it came. Folding divides this stage, after half of its forward work, into two stages on the same devices:
- * the first receives data on the way out, the second on the way back. */
+ * which it came. Folding divides the stage in between into two stages on the same devices, each with half of the
+ * forward work: the first receives data on the way out, the second on the way back. */
 struct fold {
     double work, done; /* forward work of the stage; work counted so far, ns */
     int32_t shift;     /* number of stages that folding adds before this one */
@@ -227,8 +229,8 @@ node_work(const struct stages *s, const struct program *p, int32_t node, struct 
     return s->phase[node] == PHASE_FORWARD ? 1 + (double)node_estimate(p, node, a) : 0;
 }
 
-/* Returns true if the node is in the second half of its stage's work. Must be called for all nodes in program
- * order. */
+/* Returns true if the node belongs to the second of the two stages into which its stage is divided, because half of
+ * the forward work comes before it. Must be called for all nodes in program order. */
 static bool
 is_stage_late(struct fold *f, double work)
 {
@@ -270,8 +272,8 @@ fold_stages(struct stages *s, const struct program *p, struct arena *a)
     arena_fini(&tmp);
 }
 
-/* Numbers the stages of each device, from the first to the last. The numbers stay 0 with RULE_PIECES, which does
- * not need them. */
+/* Sets chunk[] to the number of each stage among the stages of its devices, from 0. The numbers stay 0 with
+ * RULE_PIECES, which does not need them. */
 static void
 find_chunks(struct stages *s, const struct program *p, struct arena *a)
 {
@@ -291,8 +293,8 @@ stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s)
     return lag ? (int32_t)MIN((int64_t)lag * (n - 1 - (split ? 0 : s)) + 1, INT32_MAX) : INT32_MAX;
 }
 
-/* Computes the limits of each stage from the lag. With split backward, only weight gradients are delayed: backward
- * follows forward as it does without split backward. */
+/* Computes the limits of each stage from the lag (lookahead per hop, in micro-batches). Split backward delays only
+ * weight gradients; backward follows forward as without it. */
 static const struct prog_pool *
 pools_of_lag(const struct program *p, int32_t n, struct arena *a)
 {
@@ -342,8 +344,7 @@ stages_find(struct stages *s, const struct program *p, struct arena *a)
 
 /* ---- credits ---- */
 
-/* Returns the largest possible distance between stages a and b: the number of micro-batches in transit between
- * them. */
+/* Returns the largest number of micro-batches that may be in transit between stages a and b. */
 static int64_t
 stage_distance(const struct stages *s, int32_t a, int32_t b)
 {
@@ -369,14 +370,14 @@ stages_credits(const struct program *p, const struct stages *s, struct moment fr
 
 /* ---- turns ---- */
 
-/* Priorities among the stages of a device that has several stages (chunks). Forward: the last stage first, because
- * it is nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients
- * run when nothing else is ready. RULE_LEAN also delays new micro-batches until nothing else is ready. RULE_EVEN
- * ranks forward and backward acts together, by their distance from backward or from the end. RULE_INNER runs
+/* Priorities among the stages of a device that has several stages. Forward: the last stage first, because it is
+ * nearest to backward. Backward: the first stage first, because it is nearest to the end. Weight gradients run when
+ * nothing else is ready. Three rules differ. RULE_LEAN also delays new micro-batches until nothing else is ready.
+ * RULE_EVEN ranks forward and backward together, by the distance from backward or from the end. RULE_INNER runs
  * forward and backward of the last stage first. */
 static const struct rule {
-    /* order of forward and backward: the phase with the lower number runs first; if the numbers are equal, acts
-     * of both phases are ranked together */
+    /* ranks of forward and of backward: the phase with the lower rank runs first; with equal ranks, acts of both
+     * phases are compared by stage */
     uint8_t forward, backward;
     bool rising; /* weight gradients of the first stage run before those of the last stage */
     /* the first stage starts a forward act or a weight-gradient act only if no other act is ready */
@@ -405,10 +406,11 @@ first_of(const struct rule *r, uint8_t phase, int32_t chunk, int32_t nchunk)
     }
 }
 
-/* Returns the turn of a stage's act. With RULE_ROUNDS, forward act k of a device precedes its backward act k - h. h
+/* Returns the turn (priority) of an act of a stage. Under every rule a stage that has started a phase of a
+ * micro-batch completes it first, because the pipeline simulator (pipeline_sim.h) treats it as one act. With
+ * RULE_ROUNDS, forward act k of a device precedes its backward act k - h, and weight gradients follow backward. h
  * is the number of micro-batches that the device holds: h = 2 (p - 1 - lane) + (v - 1) p, for p devices with v
- * stages each; lane is the device's number. Weight gradients follow backward. Under every rule an act of a stage
- * that has started runs to completion, because the pipeline simulator (pipeline_sim.h) treats it as atomic. */
+ * stages each; lane is the device's number. */
 struct stage_turn
 stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on)
 {

@@ -23,18 +23,19 @@ struct stages {
     uint8_t *phase;               /* by node: enum node_phase */
     bool *late;                   /* by node: true if its result may be available only after the last micro-batch */
     const struct place **at;      /* by node: placement of its result */
-    const struct prog_pool *pool; /* by stage: largest numbers of micro-batches that it may hold */
+    const struct prog_pool *pool; /* by stage: limits of the numbers of micro-batches that it may hold */
     const struct place **place;   /* by stage: placement of its forward nodes; NULL: the stage has no forward nodes */
-    /* by stage: true if no gradient of the stage's input is needed, so that its backward consists of weight
-     * gradients only */
+    /* by stage: true if no gradient of the stage's input is needed. Its backward then consists of weight gradients
+     * only */
     bool *joint;
-    /* chunk: by stage, number of earlier stages on its devices. nchunk: largest number of stages on a device */
+    /* chunk[stage]: number of earlier stages on the same devices. nchunk: largest number of stages on a device */
     int32_t *chunk, nchunk;
 };
-/* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has so
- * many. With a lag of L micro-batches per hop, backward is L (n - 1 - s) micro-batches behind forward. Weight
- * gradients follow backward at once. With split backward, they are L (n - 1) micro-batches behind forward on
- * every stage. With lag 0 (GPipe), a stage holds all micro-batches of the batch: returns INT32_MAX. */
+/* Returns the number of micro-batches whose activations stage s of n stages holds at once, if the batch has enough
+ * micro-batches. The lag is the lookahead per hop between stages. With a lag of L micro-batches, backward is L (n -
+ * 1 - s) micro-batches behind forward. Weight gradients follow backward at once. With split backward, they are L (n
+ * - 1) micro-batches behind forward on every stage. With lag 0 (GPipe), a stage holds all micro-batches of the
+ * batch: returns INT32_MAX. */
 int32_t stage_in_flight(int32_t lag, bool split, int32_t n, int32_t s);
 /* Finds stages, phases and limits of stages. E_PLAN: the program has limits for another number of stages. */
 int stages_find(struct stages *s, const struct program *p, struct arena *a);
@@ -49,15 +50,15 @@ struct moment {
  * least 1, and at most the number of micro-batches. */
 int32_t stages_credits(const struct program *p, const struct stages *s, struct moment from, struct moment to);
 
-/* Priority of a task on its device. Among ready tasks, the task with the least `first` acts next; if several have
- * the same `first`, the task with the least micro-batch. If micro-batches pass in rounds through the stages of a
- * device, `lead` is the stage's place in a round. */
+/* Priority of a task on its device. Among ready tasks, the task with the least `first` runs next; among those with
+ * equal `first`, the task with the least micro-batch. If the stages of a device take turns in rounds, `lead` is the
+ * stage's place in a round. */
 struct stage_turn {
     uint8_t first;
     int32_t lead;
 };
-/* Returns the turn of a task at this moment. goes_on: the task continues work that another task of the same moment
- * began on the device. */
+/* Returns the turn of a task at this moment (stage and phase). goes_on: an earlier task of the same moment has
+ * begun the work on the device, and the task continues it. */
 struct stage_turn stages_turn(const struct program *p, const struct stages *s, struct moment at, bool goes_on);
 /* Computes the size of rounds. *group: number of micro-batches that a stage runs before the next stage has its
  * turn; *round: sum of the groups of all stages of a device. Both are 1 unless the rule is RULE_ROUNDS. */

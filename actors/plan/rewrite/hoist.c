@@ -16,7 +16,7 @@ compiles(const struct program *p)
     return false;
 }
 
-/* Returns the new index of each node. In the new order the casts of each group are adjacent. */
+/* Returns the new index of each node for an order in which the casts of each group are adjacent. */
 static int32_t *
 hoisted(const struct fusion *f)
 {

@@ -1,9 +1,9 @@
 /* offload.c - offloads values and fetches them back; gathers variables again for backward.
  *
- * A fetch is inserted ahead of its use, so that up to `depth` fetches are in flight: it precedes the first reader
- * of the value that was fetched `depth` fetches earlier. A store is inserted after the next few offloaded values
- * have been made. So transfers overlap with computing, even if tasks wait for one another because their registers
- * share bytes. */
+ * Up to `depth` fetches are in flight at a time. For this purpose, a fetch is inserted ahead of its use, before the
+ * first reader of the value that was fetched `depth` fetches earlier. A store is inserted after the next few
+ * offloaded values have been made. So transfers overlap with computing, even if tasks wait for one another because
+ * their registers share bytes. */
 #include "actors/plan/rewrite/offload.h"
 
 #include "actors/plan/rewrite/rewrite.h"
@@ -25,13 +25,13 @@ struct bringer {
     struct program *p;
     struct atlas *at;
     const struct place *storage;
-    bool *data; /* by node: true if the node's result depends on data, not on variables alone */
+    bool *data; /* by node: true if its result depends on arguments or random values, not on variables alone */
     struct insertion *list;
     int32_t n, capacity;
     struct absent *absent;
     int32_t nabsent, absent_capacity;
-    /* by result, [node * OP_OUT + out]: index of the node whose result replaces this result in backward; -1: none
-     * so far */
+    /* replacement of each result in backward, [node * OP_OUT + out]: index of the node that fetches or gathers it
+     * again; -1: none so far */
     int32_t *again;
     /* depth: largest number of fetches in flight; nahead: number of fetches so far; ahead: first readers of the
      * last `depth` fetched values (ring buffer) */
@@ -85,7 +85,9 @@ add_insertion(struct bringer *b, const struct prog_node *n, int32_t before)
     return (struct ref){.kind = REF_NODE, .index = b->p->nnode + b->n++};
 }
 
-/* Returns a node that moves r. The new node has the source line, phase and micro-batching of node i. */
+/* Returns the node before which a fetch for reader i is inserted: the first reader of the value that was fetched
+ * `depth` fetches earlier; with fewer fetches so far, the first reader of the first fetched value. The fetch must
+ * come after node `source`, which makes the value. */
 static struct prog_node
 make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t, const struct layout *to)
 {
@@ -124,7 +126,7 @@ static struct ref
 offload_standing_for(struct bringer *b, struct ref r, int32_t i)
 {
     int32_t *again = &b->again[r.index * OP_OUT + r.out];
-    if (*again < 0) { /* r is a view of a value that has a replacement */
+    if (*again < 0) { /* r is a view of a value that has been replaced */
         struct ref whole = offload_standing_for(b, b->p->node[r.index].in[0], i);
         struct prog_node n = b->p->node[r.index];
         n.in = arena_dup(&b->p->arena, &whole, sizeof whole);
@@ -162,8 +164,8 @@ is_offloaded(const struct bringer *b, struct ref r)
            n->type[r.out].ndim > 0 && type_numel(&n->type[r.out]) > 0 && !layout_has_partial(n->layout[r.out]);
 }
 
-/* Sets *out to the value's layout on devices of the offload placement. The layout uses consecutive devices,
- * starting with the number of the value's first rank, so that different stages use different devices. */
+/* Sets *out to the value's layout on the offload placement. The layout uses consecutive devices, the first of which
+ * has the number of the value's first rank, so that different stages use different devices. */
 static int
 storage_layout(struct bringer *b, const struct layout *l, const struct layout **out)
 {
@@ -246,8 +248,8 @@ offload_activations(struct bringer *b)
 
 /* ---- offloaded state ---- */
 
-/* Offloads state k of update i. The update is computed in the parameter's layout: a fetch converts the state to
- * that layout, and a store moves the new version back. */
+/* Offloads state k (a moment, for instance) of the optimiser's update i. The update is computed in the parameter's
+ * layout: a fetch converts the state to that layout, and a store moves the new version back. */
 static int
 offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
 {
@@ -256,7 +258,8 @@ offload_state(struct bringer *b, int32_t i, int32_t k, int32_t leaf)
     TRY(storage_layout(b, own, &p->leaf[leaf].layout));
     struct prog_node fetch =
         make_move_node(b, i, (struct ref){.kind = REF_LEAF, .index = leaf}, &p->leaf[leaf].type, own);
-    fetch.again = p->nnode + b->n + 1; /* 1 + the index of the fetch itself: no other node fixes its stage */
+    /* 1 + the index of the fetch itself, because no other node determines its stage */
+    fetch.again = p->nnode + b->n + 1;
     rewrite_operand(p, i, k, add_insertion(b, &fetch, position_ahead(b, i, -1)));
     return 0;
 }
@@ -303,7 +306,7 @@ offload_values(struct program *p, struct atlas *at, const struct place *storage,
     return status;
 }
 
-/* ---- variables gathered again ---- */
+/* ---- gathering variables again for backward ---- */
 
 /* Returns true if node i is a gather that the user wrote in forward. A gather is a move of a value that depends
  * on variables alone, and makes a split axis replicated. */
@@ -320,8 +323,8 @@ is_gather(const struct bringer *b, int32_t i)
     return any;
 }
 
-/* Flags of a value. READ_FORWARD: a forward node reads the value or a view of it. READ_ONCE: a root reads it, or
- * a node that runs once although the program has micro-batches. */
+/* Flags of a value. READ_FORWARD: a forward node reads the value or a view of it. READ_ONCE: a root reads the
+ * value, or a node that runs once in a program with micro-batches. */
 enum { READ_FORWARD = 1, READ_ONCE = 2 };
 
 static uint8_t *

@@ -12,15 +12,15 @@
 
 #include "actors/plan/model/program.h"
 
-/* Offloads values that backward reads from forward, and the state of optimisers, to the placement `storage`. Each
+/* Offloads the state of optimisers, and the values of forward that backward reads, to the placement `storage`. Each
  * rank of a value gets a device of its own there. Sets leaf[].layout of the state. variable: by leaf, whether the
  * leaf is a variable; root_leaf: by root, the leaf of which the root is a new version, -1: none; depth: as in
  * offload_gather_again(). E_ARG: a value's placement has more devices than `storage`, or is `storage` itself. */
 int offload_values(struct program *p, struct atlas *at, const struct place *storage, const bool *variable,
                    const int32_t *root_leaf, int32_t depth);
-/* Gathers sharded leaves a second time for backward, once per micro-batch, if a reader needs them replicated. again:
- * by leaf, whether to gather the leaf again; depth: number of values to keep in memory or in flight ahead of the
- * value being read (normally 1). */
+/* Gathers sharded leaves a second time, for backward, if a backward reader needs them replicated. This gather runs
+ * once per micro-batch. again: by leaf, whether to gather the leaf again; depth: number of values that are in
+ * memory or in flight ahead of the value being read (normally 1). */
 void offload_gather_again(struct program *p, const bool *again, int32_t depth);
 
 #endif

@@ -19,10 +19,11 @@ struct recomputer {
     struct stages stages;
     struct passage *passage; /* by stage: its forward nodes */
     double *work;            /* by node: estimated work, ns */
-    int64_t *made, *kept;    /* by node, per micro-batch: bytes of all results; of results that backward reads */
-    int32_t *last;           /* by node: last forward node that reads its results; -1: none */
-    int32_t *part;           /* by node: index of the part with which it is recomputed; -1: not recomputed */
-    int32_t *twin;           /* by node: the node that recomputes its results; -1: none */
+    /* by node, per micro-batch. made: bytes of all results; kept: bytes of the results that backward reads */
+    int64_t *made, *kept;
+    int32_t *last; /* by node: last forward node that reads one of its results; -1: none */
+    int32_t *part; /* by node: index of the part of forward with which it is recomputed; -1: not recomputed */
+    int32_t *twin; /* by node: the node that recomputes its results; -1: none */
     struct insertion *list;
     int32_t n, capacity;
 };
@@ -141,7 +142,7 @@ find_passage_ends(struct recomputer *r, const struct passage *s, bool *ends)
 }
 
 struct part {
-    int64_t bytes; /* bytes that recomputing the part frees */
+    int64_t bytes; /* bytes that recomputing this part of forward frees */
     int32_t index, last;
 };
 
@@ -152,7 +153,7 @@ by_bytes_down(const void *x, const void *y)
     return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->index - b->index;
 }
 
-/* Chooses the n parts of a passage whose recomputation frees the most bytes. */
+/* Chooses those n parts of a stage's forward pass whose recomputation frees the most bytes. */
 static void
 choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
 {
@@ -176,7 +177,7 @@ choose_parts(struct recomputer *r, const struct passage *s, int32_t n)
     for (int32_t c = 0; c < MIN(n, nparts); c++) chosen[part[c].index] = true;
     for (int32_t k = 0; k < s->n; k++) {
         int32_t *own = &r->part[s->node[k]];
-        /* nodes with results that are read after their part are kept, not recomputed */
+        /* a node whose results are read after the end of its part is kept, not recomputed */
         if (!chosen[*own] || r->last[s->node[k]] > last[*own]) *own = -1;
     }
 }
@@ -205,10 +206,10 @@ recompute_standing_for(struct recomputer *r, struct ref of, int32_t reader)
     return (struct ref){.kind = REF_NODE, .out = of.out, .index = r->twin[of.index]};
 }
 
-/* ---- values recomputed before stages were known ---- */
+/* ---- values that were recomputed before the stages were known ---- */
 
-/* Returns the forward value that r recomputes, if r is in another stage than its reader, node i, and if the
- * forward value precedes node i; else r. */
+/* Returns the forward value of which r is a recomputation, if r is in another stage than its reader, node i, and
+ * the forward value precedes node i; else r. */
 static struct ref
 left_by_forward(const struct program *p, const struct stages *s, struct ref r, int32_t i)
 {

@@ -27,9 +27,9 @@ sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct lay
     return any ? layout_new(at, l->place, sbp, order, out) : 0;
 }
 
-/* Returns a bit mask of the mesh axes over which the gradient is still to be reduced. On these axes a sliced
- * update costs no more than a replicated update, because the gradient must be reduced anyway. Returns all axes if
- * no gradient decides. */
+/* Returns a bit mask of the mesh axes on which the update's gradient is a pending reduction. On these axes a sliced
+ * update costs no more than a replicated update, because the gradient must be reduced anyway. If there are no such
+ * axes, returns all axes. */
 static uint32_t
 axes_of(const struct program *p, const struct prog_node *n, const int32_t *root_leaf)
 {

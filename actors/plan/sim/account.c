@@ -1,10 +1,10 @@
 /* account.c - finds out what each act of a run waited for.
  *
- * Act n of a reader uses token t = n / hold of an edge (integer division). The producer published token t at the end
- * of its act (t + 1) every - 1. On a control edge, an act uses `need` tokens; the token published last counts.
- * Register r of a result is written again after all readers of register r - nreg have returned it. So the time at
- * which each condition of an act became true is known. The condition that became true last is the cause of the act's
- * delay, unless the act's device was still busy then. */
+ * The plan determines the tokens and registers that an act used. Act n of a reader uses token n / hold of an edge
+ * (integer division). The producer publishes token t at the end of its act (t + 1) * every - 1. On a control edge,
+ * an act uses `need` tokens, and the last of them counts. Use r of a register begins after all readers of use r -
+ * nreg have returned it. So the time at which each condition of an act became true is known. The condition that
+ * became true last is the cause of the act's delay, unless the act's device was still busy then. */
 #include "actors/plan/sim/account.h"
 #include "runtime/device/device.h"
 
@@ -39,7 +39,7 @@ act_end(const struct books *b, int32_t task, int64_t n)
     return n < b->plan->task[task].nact ? b->end[b->first[task] + n] : -1;
 }
 
-/* ---- why an act began no sooner ---- */
+/* ---- finding the cause of an act's delay ---- */
 
 struct cause {
     enum stall_kind kind;
@@ -61,8 +61,8 @@ cause_of_input(const struct books *b, const struct in_port *in, int64_t n, struc
     later(c, STALL_INPUT, in->task, act_end(b, in->task, token * every - 1));
 }
 
-/* Compares the time found so far with the times at which readers have returned register r, and keeps the latest
- * time. */
+/* Looks at the times at which readers returned register r of an output. If one of them is later than the time in c,
+ * it becomes the cause. */
 static void
 cause_of_register(const struct books *b, const struct out_port *out, int64_t r, struct cause *c)
 {
@@ -95,8 +95,8 @@ struct stalls {
     struct arena *arena;
 };
 
-/* Returns true if two waits are reported as one stall: both waits have the same kind and stage, and the same
- * awaited node. */
+/* Returns true if two waits are reported as one stall: they have the same kind, the same stage, and wait for tasks
+ * of the same node. */
 static bool
 stalls_alike(const struct plan *p, const struct stall *s, const struct stall *t)
 {
@@ -142,8 +142,8 @@ stage_of(const struct plan *p, int32_t device)
     return stage;
 }
 
-/* Adds the gaps between the acts of one device to the stalls. act[]: the device's acts, sorted by time. Returns
- * the time spent in acts, ns. */
+/* Adds the idle times between the acts of one device to the stalls. act[]: the device's acts, sorted by time.
+ * Returns the time spent in acts, ns. */
 static int64_t
 device_stalls(const struct books *b, const struct act_time *act, int64_t nact, int32_t stage, const struct account *o,
               struct stalls *l)
@@ -198,12 +198,13 @@ compare_change_times(const void *a, const void *b)
 {
     const struct reg_change *x = a, *y = b;
     if (x->at != y->at) return (x->at > y->at) - (x->at < y->at);
-    /* at equal times, returns of registers sort before first writes */
+    /* at equal times, a returned register sorts before a register that is first written, so that the sum does not
+     * overshoot */
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Returns the time at which the last reader of register r of result k returned the register. Readers of other
- * tasks' results in the same register (IN_TASK) count, too. */
+/* Returns the time at which use r of result k ended: the last reader has returned the register. Counts the readers
+ * of other tasks' results in the same register (IN_TASK), too. */
 static int64_t
 until(const struct books *b, int32_t task, int32_t k, int64_t r)
 {
@@ -308,7 +309,7 @@ plan_account(const struct plan *p, const struct act_time *act, int64_t nact, int
 int32_t
 plan_at_once(const struct plan *p)
 {
-    /* by thread: the thread's devices without streams have been counted (as one device) */
+    /* by thread: true if its devices without streams have been counted. Together they count as one device */
     bool *shared = must_alloc(sizeof *shared * (size_t)(p->nthread + 1));
     int32_t n = 0;
     for (int32_t d = 0; d < p->ndevice; d++) {

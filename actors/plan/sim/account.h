@@ -18,11 +18,11 @@ enum stall_kind {
 /* Idle time of one cause, summed over the devices of one virtual stage. */
 struct stall {
     enum stall_kind kind;
-    int32_t stage;    /* virtual stage of the idle devices */
-    int32_t task, on; /* task with the longest wait; task that caused this wait, -1: none */
+    int32_t stage;    /* virtual stage whose devices were idle */
+    int32_t task, on; /* task: the one with the longest wait; on: the task for which it waited, -1: none */
     int64_t ns;       /* total idle time, ns */
     int64_t longest;
-    int32_t ndevice; /* number of devices of the stage */
+    int32_t ndevice; /* number of devices of that stage */
 };
 
 struct account {

@@ -36,10 +36,9 @@ lower_bound_of_lane(struct lower_bound_acts *acts, int32_t n)
     return floor;
 }
 
-/* ---- bound of a plan ---- */
+/* ---- the bound of a plan ---- */
 
-/* Times of a task. least: duration of the shortest act, ns; all: sum of all acts' durations, ns; nact: number of
- * acts. */
+/* Durations of a task's acts. least: the shortest act, ns; all: sum of all acts, ns; nact: number of acts. */
 struct took {
     int64_t least, all;
     int32_t nact;
@@ -71,8 +70,9 @@ carries_data(const struct plan *p, const struct in_port *in)
     return in->out < p->task[in->task].nresult;
 }
 
-/* Computes the heads of all tasks in one pass and the tails in another. One pass each suffices, because edges
- * point forward in the task list. The tail of a producer includes all acts of a reader that use one register. */
+/* Computes the heads (least times before) of all tasks in one pass over the list, and the tails (least times after)
+ * in another. One pass each suffices, because edges point forward in the list. The tail of a producer includes all
+ * acts of a reader that use one register. */
 static void
 find_lane_ends(const struct plan *p, const struct took *took, struct lower_bound_acts *acts)
 {

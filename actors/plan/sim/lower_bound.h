@@ -9,7 +9,7 @@
 
 #include "actors/plan/sim/plan_sim.h"
 
-/* Acts of a lane that have equal heads and tails. work: sum of the acts' times. All fields are times in ns. */
+/* Acts of a lane with equal heads and tails. work: sum of the durations of these acts. All fields are times in ns. */
 struct lower_bound_acts {
     int64_t head, work, tail;
 };

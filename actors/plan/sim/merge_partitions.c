@@ -17,8 +17,8 @@ struct joiner {
     int32_t *first_device, *thread;
 };
 
-/* Returns the other end of a channel; NULL: no joined partition has it. *part: index of the partition with that
- * end. */
+/* Returns the other end of a channel, as its partition describes it; NULL: no joined partition has this end. *part:
+ * index of the partition that has it. */
 static const struct channel *
 other_end(const struct joiner *j, const struct channel *c, int *part)
 {
@@ -37,8 +37,8 @@ other_end(const struct joiner *j, const struct channel *c, int *part)
     return NULL;
 }
 
-/* Returns the sending end of the channel from which an in-port reads; NULL: the in-port reads from no channel.
- * *far: index of the sender's partition. */
+/* Returns the sending end of the channel through which an in-port gets its data; NULL: the producer is on the same
+ * host. *far: index of the sender's partition. */
 static const struct channel *
 received_channel(const struct joiner *j, int part, const struct in_port *in, int *far)
 {
@@ -48,8 +48,9 @@ received_channel(const struct joiner *j, int part, const struct in_port *in, int
     return c ? other_end(j, c, far) : NULL;
 }
 
-/* Returns the in-port that connects a reader of received data to the sender (add_room). The in-ports for senders
- * follow the reader's other in-ports, in the same order as the in-ports for received data. */
+/* Returns the index of the in-port by which a reader of received data returns registers to the sender (add_room). A
+ * task has such an in-port for each of its in-ports that read received data. They follow the other in-ports, in the
+ * same order. */
 static int32_t
 port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
 {
@@ -59,8 +60,8 @@ port_to_sender(const struct joiner *j, int part, int32_t task, int32_t port)
     return n;
 }
 
-/* Adds a credit out-port to the sender, with as many registers as the receiver has. The readers of the received
- * data return these registers, so the sender waits for the readers. */
+/* Adds a credit output to the sender, with as many registers as the receiver has. The readers of the received data
+ * return these registers, so the sender waits until the data has been read. */
 static void
 add_room(const struct joiner *j, int far, int32_t receives, struct task *t)
 {
@@ -193,7 +194,7 @@ plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct
 
 /* ---- clocks ---- */
 
-/* Times of the acts of all tasks that are channel ends. The acts of a task start at at[first[task]]. */
+/* Acts of the tasks that are channel ends, with their times. The acts of a task start at at[first[task]]. */
 struct ends {
     int32_t *first;
     const struct act_time **at;
@@ -211,8 +212,7 @@ find_act_ends(const struct plan *p, const struct act_time *act, int64_t nact, st
         if (p->task[act[i].task].channel >= 0) e->at[e->first[act[i].task + 1]++] = &act[i];
 }
 
-/* Returns the shift, ns, between the clocks of a receiver and a sender: the least time to add to the receiver's
- * clock so that no message arrives before it was sent. */
+/* Returns the least number of ns to add to the receiver's times so that no message is received before it was sent. */
 static int64_t
 lag_of(const struct ends *from, int32_t sends, const struct ends *to, int32_t receives)
 {

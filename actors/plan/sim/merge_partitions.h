@@ -10,9 +10,10 @@
 #include "actors/plan/model/plan.h"
 
 /* Joins n partitions of one program, one partition per host. Devices, threads and tasks keep the order of the
- * partitions. first: index of each partition's first task in the joined plan. as_one true: the receiver's device
- * performs each transfer once it has a free register, as on a single host; false: the sender performs the
- * transfer, as in a cluster, where several micro-batches may be in transit. The joined plan is in arena a. */
+ * partitions. first[part]: index of the partition's first task in the joined plan. as_one true: the joined plan
+ * works as on a single host, where the receiver's device performs a transfer once it has a free register. as_one
+ * false: it works as in a cluster, where the sender performs the transfer, so several micro-batches may be in
+ * transit. The joined plan is in arena a. */
 const struct plan *plan_merge_partitions(const struct plan *const *part, int n, bool as_one, struct arena *a,
                                          int32_t *first);
 

@@ -75,8 +75,8 @@ find_recomputed(const struct describing *f)
     arena_fini(&tmp);
 }
 
-/* Sets the stages' costs and the latency of a hop to the caller's values. If the gradient of a stage's input is
- * not needed, all of the stage's backward time counts as weight gradients. */
+/* Sets the stages' costs and the latency of a hop to the caller's values. If the gradient of a stage's input is not
+ * needed, the backward pass of the stage consists of weight gradients, so its time is added to theirs. */
 static void
 give_costs(const struct describing *f, const struct schedule_search_costs *c)
 {
@@ -91,7 +91,7 @@ give_costs(const struct describing *f, const struct schedule_search_costs *c)
 }
 
 /* Estimates the costs of stages. If all estimates are below 1 ns (a micro-batch of a few numbers), sets all costs
- * to 1 ns: the simulator reports a deadlock as time 0. */
+ * to 1 ns, because the simulator reports time 0 for a deadlock. */
 static void
 reckon_costs(const struct describing *f)
 {
@@ -111,7 +111,8 @@ reckon_costs(const struct describing *f)
 
 /* ---- bytes held ---- */
 
-/* A value that a stage holds after the phase that made or received it. until: the last phase that needs the value. */
+/* A value that a stage holds per micro-batch, from the phase that makes or receives the value to phase `until`, the
+ * last that reads it. */
 struct kept {
     int32_t node, out, stage;
     uint8_t until;
@@ -128,8 +129,8 @@ by_value(const void *x, const void *y)
     return (a->until < b->until) - (a->until > b->until);
 }
 
-/* Returns the bytes of an operand on one rank, in the layout in which its reader needs it. A view counts as the
- * complete value that it shows. */
+/* Returns the bytes of an operand on one rank, in the layout in which its reader needs it. For a view, returns the
+ * bytes of the complete value of which it shows a part. */
 static int64_t
 kept_bytes(const struct program *p, const struct prog_node *n, int32_t k, const struct type *whole)
 {
@@ -230,7 +231,8 @@ contexts_left(const struct pipeline *l, struct stage_acts *acts, int32_t stage, 
     return l->cost[stage][phase] + acts[stage].of[phase].tail;
 }
 
-/* Computes the heads of all acts: forward acts in the order of links, backward acts in reverse order. */
+/* Computes the heads of all acts, that is, the least times before them: of forward acts in the order of links, of
+ * backward acts in reverse order. */
 static void
 find_heads(const struct pipeline *l, struct stage_acts *acts)
 {

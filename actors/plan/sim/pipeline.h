@@ -12,7 +12,7 @@ int32_t *pipeline_lanes(const struct stages *s, int32_t *nlane, struct arena *a)
 /* Fills in the pipeline, which refers to the stages. costs: costs of the stages; NULL: costs are estimated. */
 void pipeline_find(struct pipeline *l, const struct program *p, const struct stages *s,
                    const struct schedule_search_costs *costs, struct arena *a);
-/* Returns the program's priority rule as a table of the turns of each stage's acts. */
+/* Returns the program's priority rule as a table: for each stage and phase, the turn (priority) of its acts. */
 struct pipeline_sim_rule pipeline_rule(const struct program *p, const struct stages *s, struct arena *a);
 /* Returns a lower bound of the time of any schedule (lower_bound.h), ns. Links must be sorted and point to later
  * stages. */

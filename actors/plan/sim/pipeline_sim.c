@@ -20,42 +20,46 @@ enum act { FORWARD, BACKWARD, WEIGHT };
 
 struct lane {
     int64_t work;  /* remaining work of the lane, ns */
-    int64_t bytes; /* largest number of bytes used so far in the pools of the lane's stages */
-    /* number of micro-batches between forward and the end of weight gradients (contexts), summed over the lane's
-     * stages */
+    int64_t bytes; /* sum of the largest numbers of bytes used so far in the pools of the lane's stages */
+    /* number of contexts of the lane's stages. A context is a micro-batch between forward and the end of weight
+     * gradients */
     int32_t held;
     struct slot *busy;    /* slot of the running act; NULL: idle */
     struct slot *slot;    /* slots of the lane, NACT per stage */
     uint64_t *ready;      /* bit mask of the lane's ready slots */
     uint32_t nready;      /* number of 64-bit words in `ready` */
-    struct slot *opening; /* dummy act that ends when the lane starts; NULL: the lane starts at time 0 */
+    struct slot *opening; /* dummy act whose end starts the lane; NULL: the lane starts at time 0 */
     int64_t end;          /* end of the lane's latest act, ns */
 };
 
-/* Condition for an act on micro-batch k: *come > k - room. Data: k has arrived. Pool: k - room has left the pool. */
+/* Condition for an act on micro-batch k, satisfied if *come > k - room. Data: micro-batch k has arrived. Pool:
+ * micro-batch k - room has left the pool, which limits the micro-batches in a stage. */
 struct need {
-    /* counter of slot `from`: micro-batches done; for data from another lane, micro-batches that have arrived */
+    /* counter of slot `from`: number of micro-batches that are done or, for data from another lane, have arrived */
     const int32_t *come;
     struct slot *from;
-    int32_t room; /* for a pool: number of micro-batches that fit; for data: 0 */
-    /* for a pool: largest number of micro-batches in the pool so far; for data: largest number of micro-batches by
-     * which slot `from` was ahead so far */
+    int32_t room; /* for a pool: number of micro-batches that it may hold; for data: 0 */
+    /* pool: largest number of micro-batches that it has held so far. Data: largest number of micro-batches by which
+     * slot `from` has been ahead so far */
     int32_t used;
     int64_t bytes;
 };
 
-/* One kind of act (forward, backward or weight gradients) of one stage. */
+/* All acts of one kind (forward, backward or weight gradients) of one stage. */
 struct slot {
-    /* numbers of micro-batches. begun: whose act has begun; done: whose act has ended; there: whose result has
+    /* numbers of micro-batches. begun: the act has begun; done: the act has ended; there: the act's result has
      * arrived on other lanes */
     int32_t begun, done, there;
     int32_t stage;
     enum act act;
     int64_t wire, sent;   /* time for which a result occupies links, ns; time at which the links are free again, ns */
-    uint32_t lane, index; /* lane: index of the lane; index: index of the slot among the lane's slots */
-    uint64_t turn, key;   /* turn: key without the micro-batch; key: key of the next micro-batch */
-    struct need *need, *gift, *need_end; /* list of needs: first pools, then, from `gift` on, data */
-    /* slots to wake: slots from `wakes` to `wakes_far` when the act ends, the remaining slots when the act's
+    uint32_t lane, index; /* lane: index of the slot's lane; index: index of the slot on that lane */
+    /* priority, least first. turn: the part of the key that is the same for all micro-batches; key: key of the next
+     * micro-batch */
+    uint64_t turn, key;
+    /* conditions of the next act: pools from `need` to `gift`, data from `gift` to `need_end` */
+    struct need *need, *gift, *need_end;
+    /* slots to check: those from `wakes` to `wakes_far` when the act ends, those from `wakes_far` on when the act's
      * result arrives on other lanes */
     struct slot **wakes, **wakes_far, **wakes_end;
 };
@@ -66,8 +70,9 @@ struct event {
     struct slot *slot;
 };
 
-/* Lower bounds of three times, ns, all from the entry of a micro-batch into a stage: to the end of its backward;
- * to the end of its weight gradients; to the end of all work that depends on the micro-batch. */
+/* Lower bounds of three times, ns, counted from the entry of a micro-batch into a stage. backward: to the end of
+ * its backward on this stage; weight: to the end of its weight gradients; end: to the end of all work that depends
+ * on it. */
 struct circle {
     int64_t backward, weight, end;
 };
@@ -105,8 +110,9 @@ may_act(const struct slot *s, int32_t pieces)
     return s->begun < pieces;
 }
 
-/* Bits of a key. From the highest bit down, a key consists of the turn, the micro-batch's place in its round, the
- * kind of act, and the stage in the order of the task list. Keys on a lane are unique. */
+/* Sizes of the fields of a key, bits. From the highest bit down, a key consists of the turn, the place of the
+ * micro-batch in its round, the kind of act, and the stage in the order of the task list. All keys on a lane are
+ * different. */
 enum { STAGE_BITS = 24, ACT_BITS = 2, PLACE_BITS = 30 };
 
 static uint64_t
@@ -144,8 +150,8 @@ wake_slot(struct simulator *t, struct slot *s)
 
 /* ---- begin of an act ---- */
 
-/* Updates statistics when an act begins: the largest use of each pool, and by how many micro-batches other stages
- * are ahead. */
+/* Updates statistics when an act begins: the largest number of micro-batches in each pool, and the largest number
+ * by which the producers of its data are ahead. */
 static void
 note_needs(struct simulator *t, struct lane *l, struct slot *s)
 {
@@ -159,8 +165,8 @@ note_needs(struct simulator *t, struct lane *l, struct slot *s)
     for (struct need *n = s->gift; n < s->need_end; n++) n->used = MAX(n->used, n->from->begun - s->begun);
 }
 
-/* Returns a lower bound of the time that remains after a micro-batch has entered the slot's stage, ns. The
- * remaining micro-batches enter in groups as large as the pool, and each group needs a round trip. */
+/* Returns a lower bound of the time that remains when a micro-batch enters the slot's stage, ns. The pool admits
+ * the remaining micro-batches in groups, and each group needs a round trip to the last stage and back. */
 static int64_t
 circles(const struct simulator *t, const struct slot *s)
 {
@@ -334,7 +340,8 @@ stage_need(struct slot *from, int64_t bytes)
     return (struct need){.come = &from->done, .from = from, .bytes = bytes};
 }
 
-/* Writes the needs of a stage's acts to `need`: for each act, first pools, then data. Returns the end of the list. */
+/* Writes the conditions of a stage's acts to the list `need`: for each act, first those of pools, then those of
+ * data. Returns the end of the list. */
 static struct need *
 find_needs(struct simulator *t, int32_t q, struct need *need)
 {
@@ -471,8 +478,8 @@ open_stage(struct simulator *t, int32_t q)
     t->of[q][BACKWARD].need[0].room = t->pool[q].behind;
 }
 
-/* Stores the largest use of each pool in peak[]. hop: number of micro-batches by which a producer was ahead of its
- * reader, divided by the number of stages between them, plus 1. */
+/* Stores the largest use of each pool in peak[]. Computes peak[].hop: number of micro-batches by which a producer
+ * was ahead of its reader, divided by the number of stages between them, plus 1. */
 static void
 tell_peaks(const struct simulator *t, struct prog_pool *peak)
 {

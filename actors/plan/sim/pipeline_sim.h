@@ -25,15 +25,15 @@ struct pipeline {
     int32_t *lane;         /* by stage: its lane */
     int64_t (*cost)[NACT]; /* by stage and kind of act: duration of the act, ns */
     int64_t hop;           /* latency between two lanes, ns */
-    /* by stage and kind of act: time for which the result occupies the link to another lane, ns; results pass a
-     * link one after the other. NULL: 0 */
+    /* by stage and kind of act: time for which the result occupies the link to another lane, ns. A link transfers
+     * one result at a time. NULL: no time */
     int64_t (*wire)[NACT];
     int64_t *begin;            /* by lane: start time, ns; NULL: all 0 */
     struct link *link;         /* links, sorted by `from` */
     bool trained;              /* the pipeline has a backward pass */
     const bool *joint;         /* by stage: backward consists of weight gradients alone */
     struct stage_bytes *bytes; /* by stage: bytes per micro-batch */
-    /* by stage, ns per micro-batch: once: time of forward; again: time of the forward nodes that backward
+    /* by stage, ns per micro-batch. once: time of forward; again: time of those forward nodes that backward
      * recomputes */
     double *once, *again;
 };
@@ -44,13 +44,13 @@ struct pipeline_sim_rule {
     int32_t group, round;
 };
 
-/* Aim of a simulation: less time than `time`, or equal time and fewer bytes than `bytes`, within the limits
- * below. */
+/* Aim of a simulation: a schedule that takes less than `time`, or takes `time` with fewer bytes than `bytes`. It
+ * must respect the limits below. */
 struct pipeline_sim_aim {
     int64_t time, bytes;
     int64_t floor;      /* proven lower bound of the time of any schedule, ns */
     int64_t most_bytes; /* limit of bytes on any lane */
-    /* limit of contexts on any lane. A context is a micro-batch between forward and the end of weight gradients */
+    /* limit of contexts on any lane; a context is a micro-batch between forward and the end of weight gradients */
     int32_t most_contexts;
 };
 

@@ -23,8 +23,9 @@ struct lane {
     struct heap ready; /* ready tasks, least key first */
     int32_t task;      /* running task; -1: idle */
     int64_t begin, end;
-    const struct row_act *row, *row_end; /* acts of the lane's row that have not begun (rows: plan_sim.h) */
-    int64_t until;                       /* time until which the lane waits for the next act of its row, ns */
+    /* remaining acts of the lane's row, which is the expected order of its acts (plan_sim.h) */
+    const struct row_act *row, *row_end;
+    int64_t until; /* time at which the lane stops waiting for the next act of its row, ns */
 };
 
 struct player {
@@ -36,14 +37,15 @@ struct player {
     struct lane *lane;
     int32_t nlane;
     int64_t *first_in, *first_out;
-    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
-     * return next */
+    /* token[in-port]: number of tokens that the in-port holds; used[in-port]: number of acts that have used the
+     * current register; give[in-port]: index of the register to return next */
     int32_t *token, *used, *give;
-    /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that have
+    /* write[out-port]: index of the register to fill next; left[out-port][register]: number of readers that have
      * not returned the register */
     int32_t *write, **left;
-    int32_t *begun, *waits; /* by task: number of acts begun; number of in-ports and out-ports that block it */
-    struct heap ends;       /* lanes, sorted by the time at which their act ends or their wait ends */
+    /* by task: begun: number of acts begun; waits: number of in-ports and out-ports that block it */
+    int32_t *begun, *waits;
+    struct heap ends; /* lanes, sorted by the time at which their act ends or their wait ends */
     struct act_time *act;
     int64_t nact;
 };
@@ -110,7 +112,7 @@ plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
     return l;
 }
 
-/* Allocates each lane's heap of ready tasks; a task is in it at most once. */
+/* Allocates each lane's heap of ready tasks, with space for all tasks of the lane. */
 static void
 make_lanes(struct player *g, int64_t nact, struct arena *a)
 {
@@ -130,8 +132,8 @@ make_lanes(struct player *g, int64_t nact, struct arena *a)
         g->lane[k].row_end = rows->act + rows->first[k + 1];
     }
     int64_t nevent =
-        /* a waiting lane adds an event when `until` changes, at most once per end of an act and per newly ready
-         * task */
+        /* a waiting lane adds an event each time `until` changes: at most once per end of an act and once per task
+         * that becomes ready */
         g->nlane + (rows ? 2 * nact : 0);
     g->ends = heap_for(nevent, a);
 }
@@ -267,7 +269,7 @@ static void
 next_event(struct player *g, int64_t now)
 {
     struct lane *l = &g->lane[heap_take(&g->ends, 0)];
-    /* otherwise the event belongs to a waiting lane, and may be outdated */
+    /* if no act of the lane ends now, the event is the end of a wait, which may be outdated */
     if (l->task >= 0 && l->end == now) end_task(g, l);
 }
 
@@ -300,8 +302,9 @@ plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_op
 
 /* ---- rows ---- */
 
-/* LITTLE: work is short if it takes less than 1/LITTLE of the longest moment's work; DRAWS: number of simulations
- * with random jitter that rate one choice; ACTS: largest number of acts of a plan with rows */
+/* LITTLE: work is short if it takes less than 1/LITTLE of the longest moment; a moment is a stage and phase of a
+ * device. DRAWS: number of simulations with random jitter by which a choice is judged. ACTS: largest number of acts
+ * for which a plan gets rows */
 enum { LITTLE = 20, DRAWS = 8, ACTS = 1 << 18 };
 
 static int64_t
@@ -312,9 +315,9 @@ longest_ns(const int64_t *ns, int64_t n)
     return most;
 }
 
-/* Returns the unit, ns, to which even_costs() rounds work. A moment is one device, stage and phase; ns[k]: work
- * of moment k per micro-batch. The unit is 1/parts of the shortest moment, not counting moments below 1/LITTLE of
- * the longest moment. */
+/* Returns the unit, ns, to which even_costs() rounds work: 1/parts of the shortest moment's work. A moment is one
+ * device, stage and phase; ns[k]: work of moment k per micro-batch. Ignores moments below 1/LITTLE of the longest
+ * moment. */
 static int64_t
 even_unit(const int64_t *ns, int64_t n, int parts)
 {
@@ -324,10 +327,10 @@ even_unit(const int64_t *ns, int64_t n, int parts)
     return MAX(1, least / parts);
 }
 
-/* Returns idealised durations of acts, by task. The work of each moment is rounded to a multiple of the unit, so
- * that nearly equal moments become equal. Short moves, and short tasks that run once per batch, have duration 0.
- * Otherwise a device that is late by a short move would start another act first, and would then be late by the
- * duration of that act. */
+/* Returns idealised durations of acts, by task. A moment is one device, stage and phase. The work of each moment is
+ * rounded to a multiple of the unit, so that nearly equal moments become equal. Short moves, and short tasks that
+ * run once per batch, have duration 0. Without this, a device that is late by a short move would start another act
+ * first, and would then be late by the duration of that act. */
 static int64_t *
 even_costs(const struct plan *p, const int64_t *cost, int parts, struct arena *a)
 {
@@ -411,9 +414,10 @@ enqueues(const struct plan *p, enum plan_sim_share share)
     return any && share == PLAN_SIM_THREADS;
 }
 
-/* Sets the patience: the time that a lane waits for its row, as a fraction of an act. Chooses the patience for which
- * simulations with random jitter take the least time. Of equally good values, chooses the longest, which tolerates
- * acts that occasionally take twice as long. Returns the total time of these simulations, ns. */
+/* Sets the patience: the time that a lane waits for the next act of its row, as a fraction of the act that it could
+ * begin instead. Chooses the patience with which simulations with random jitter take the least time. Of equally
+ * good values, chooses the longest, which tolerates acts that occasionally take twice as long. Returns the total
+ * time of these simulations, ns. */
 static int64_t
 choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, const int64_t *even,
                 struct plan_sim_options how, int64_t ndraw)
@@ -432,8 +436,8 @@ choose_patience(struct lane_rows *r, const struct plan *p, const int64_t *cost, 
     return least;
 }
 
-/* Computes rows from the work of moments, after rounding the work to 1/parts of the shortest moment. Returns in
- * *time the total time of simulations with random jitter and these rows, ns. */
+/* Computes rows (expected orders of acts) from the work of moments, after rounding the work to 1/parts of the
+ * shortest moment. Returns in *time the total time of simulations with random jitter and these rows, ns. */
 static int
 simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, int parts, struct arena *a,
               struct lane_rows *r, int64_t *time)
@@ -458,8 +462,9 @@ simulate_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
     return status;
 }
 
-/* Computes rows with a fine and with a coarse unit, and keeps the better ones. Measured costs are inexact: a fine
- * unit may separate acts that are in fact equal; then the coarse unit is better. */
+/* Computes rows (expected orders of acts) with a fine and with a coarse unit of work, and keeps the better ones.
+ * Measured costs are inexact, so a fine unit may make acts different that are in fact equal. Then the coarse unit
+ * is better. */
 int
 plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
               struct lane_rows *out)
@@ -478,7 +483,7 @@ plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_o
 
 /* ---- serialisation ---- */
 
-/* Numbers of the header, 64 bits each. The patience of each task and the place of each act follow the header. */
+/* Header of serialised rows, 64-bit numbers. Each task's patience and each act's place follow the header. */
 enum { NTASK, NACT, NHEAD };
 
 void

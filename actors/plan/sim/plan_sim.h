@@ -39,11 +39,10 @@ struct plan_sim_jitter {
 
 /* The rows of the lanes: the expected order of acts on each lane.
  *
- * When acts of many lanes end at about the same time, a lane without a row starts any ready act. If a more urgent
- * act becomes ready slightly later, that act is delayed by a whole act. A lane with a row starts the ready act
- * that is first in the row. If an earlier act of the row is not ready yet, the lane first waits for it, for a
- * share of the ready act's time. Short moves, and short acts that run once per batch, are in no row and have
- * priority. */
+ * Without a row, a lane that becomes idle starts any ready act. If a more urgent act becomes ready slightly later,
+ * that act is delayed by a whole act. With a row, the lane starts the ready act that is first in the row. If an
+ * earlier act of the row is not ready yet, the lane first waits for it, for a fraction of the ready act's time.
+ * Short moves, and short acts that run once per batch, are in no row and have priority. */
 struct lane_rows {
     int32_t nlane; /* number of lanes; 0: there are no rows */
     /* lane_of: by task, its lane; first_lane: by thread, its first lane, and after the last thread the number of
@@ -54,12 +53,13 @@ struct lane_rows {
     struct row_act {
         int32_t task, piece;
     } * act;
-    int64_t *patience;  /* by task: time for which its lane waits instead of beginning the task, ns */
+    /* by task: time for which a lane waits for an earlier act of its row before it begins this task, ns */
+    int64_t *patience;
     int64_t *first_act; /* by task: index of its first act in `place` */
-    /* by act of each task: priority, the lowest runs first. Acts in no row have lower numbers (0, 1, ...) than
-     * acts in rows */
+    /* by act of each task: its priority, where the lowest number runs first. Acts in no row have lower numbers (0,
+     * 1, ...) than acts in rows */
     int32_t *place;
-    int32_t nact; /* lowest priority number of an act in a row */
+    int32_t nact; /* lowest priority number of an act that is in a row */
 };
 
 /* Returns the priority of a task's act, used instead of task_key(). */
@@ -72,7 +72,7 @@ row_key(const struct lane_rows *r, int32_t task, int32_t act)
 struct plan_sim_options {
     enum plan_sim_share share;
     struct plan_sim_jitter jitter;
-    const struct lane_rows *rows; /* rows, computed with the same value of `share`; NULL: none */
+    const struct lane_rows *rows; /* rows to follow, computed with the same `share`; NULL: none */
 };
 
 /* Simulates a plan. cost: by task, duration of an act, ns. Returns all acts in the order of their ends, starting at
@@ -80,17 +80,17 @@ struct plan_sim_options {
 int plan_sim_run(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                  struct act_time **act, int64_t *nact);
 
-/* Computes the rows of a plan with these costs, and the lanes' patience; allocated in arena a. Patience is the
- * time that a lane waits for an act of its row: 0, 0.2, 1 or 4 times the ready act's time. The best patience is
- * found by simulations with random jitter, with seeds from how->jitter.seed on. The acts of a task count as
- * equally long. If lanes are threads and devices have streams, there are always rows, because without rows the
- * order of work enqueued in advance is arbitrary. Plans with too many acts have no rows. The simulations take
- * about 0.1 s in total. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
+/* Computes the rows of a plan with these costs, in arena a, and the lanes' patience. Patience is the time that a
+ * lane waits for an earlier act of its row before it begins a ready act: 0, 0.2, 1 or 4 times the ready act's time.
+ * The best patience is found by simulations with random jitter, with seeds from how->jitter.seed on. All acts of a
+ * task count as equally long. If lanes are threads and devices have streams, there are always rows, because without
+ * rows the order of work enqueued in advance is arbitrary. Plans with too many acts have no rows. The simulations
+ * take about 0.1 s in total. E_PLAN: the plan does not run to its end, as for plan_sim_run(). */
 int plan_sim_rows(const struct plan *p, const int64_t *cost, const struct plan_sim_options *how, struct arena *a,
                   struct lane_rows *out);
 
 /* Serialises the rows of plan partition `part` for the process that runs the partition. first: index of the
- * partition's first task in the plan for which r was computed. */
+ * partition's first task in the joined plan for which r was computed. */
 void plan_sim_rows_write(const struct lane_rows *r, const struct plan *part, int32_t first, struct str *out);
 /* Reads a plan's rows, with threads as lanes (PLAN_SIM_THREADS), from untrusted bytes. The rows are allocated in
  * arena a. E_BUS: the bytes are malformed, or belong to another plan. */

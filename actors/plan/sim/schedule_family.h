@@ -10,7 +10,7 @@
 /* Times per micro-batch of a stage, ns. move: latency between the devices of two stages. */
 struct schedule_search_costs {
     double forward, backward, weight, move;
-    bool kept; /* true: the times exclude recomputation; the search adds its time */
+    bool kept; /* true: the times exclude recomputation, whose time the search adds; false: they include it */
 };
 
 /* Ways to place stages on p devices. Devices of stages 0, 1, 2, 3 for p = 2: DEALT_ANYHOW: any devices;
@@ -24,8 +24,8 @@ struct schedule_family {
     /* true: the schedule is fixed and runs groups of p micro-batches on p devices; false: the search tries pool
      * sizes */
     bool rounds;
-    /* Returns the number of micro-batches that device `lane` of p devices holds at once, summed over its v stages.
-     * NULL: the schedule has no formula. */
+    /* Returns the number of contexts of device `lane` of p devices, summed over its v stages: micro-batches that it
+     * holds at once. NULL: the schedule has no formula. */
     int32_t (*contexts)(int32_t p, int32_t v, int32_t lane);
     /* costs to assume if the user gives none, equal for all stages; NULL: costs are estimated */
     const struct schedule_search_costs *costs;

@@ -39,10 +39,14 @@ struct search {
     int32_t most_contexts; /* limit of contexts on a lane, in micro-batches; 0: none */
     int64_t most_bytes;
     struct hash_table tried;
-    int64_t acts, most_acts; /* acts: acts simulated so far; most_acts: the search tries no candidate once `acts`
-                                exceeds this budget */
-    bool given_up;           /* no schedule fits, so the search minimises memory */
-    /* random walk: candidates that take as long as the best candidate are simulated to their end, but not stored */
+    /* acts: number of acts simulated so far; most_acts: budget of acts, after which the search tries no further
+     * candidate */
+    int64_t acts, most_acts;
+    /* true: the search minimises memory instead of time, because no schedule fits or the caller wants the least
+     * memory */
+    bool given_up;
+    /* true: during the random walk. The walk needs candidates that are only as fast as the best one, so these are
+     * simulated to their end, too, but not stored as the best */
     bool wanders;
     struct candidate best;
 };
@@ -65,8 +69,8 @@ pool_bytes(const struct search *s, const struct prog_pool *pool)
     return most;
 }
 
-/* Returns the bytes that 1F1B holds on the fullest lane. Counts the stages of a lane as one stage: lane k of n holds
- * n - k micro-batches. */
+/* Returns the bytes that the schedule 1F1B holds on the fullest lane. Counts all stages of a lane as one stage:
+ * lane k of n lanes holds n - k micro-batches. */
 static int64_t
 bytes_of_1f1b(struct search *s)
 {
@@ -90,7 +94,7 @@ lane_work(const struct pipeline *l, int32_t lane)
     return ns * l->pieces;
 }
 
-/* Acts that a search may simulate: about a second on one core. */
+/* Budget of a search, in simulated acts: about a second on one core. */
 static const int64_t MOST_ACTS = 20000000;
 
 static int
@@ -180,12 +184,14 @@ aim_of(const struct search *s)
     return aim;
 }
 
-/* Budgets in simulated acts; an act takes about 35 ns. FEW_ACTS: after so many acts the search may stop at the lower
- * bound, and may skip small steps; POLISH_ACTS: budget of polish(); WANDER_ACTS: budget of wander(). */
+/* Budgets in simulated acts; an act takes about 35 ns. FEW_ACTS: after so many acts the search may stop if it has
+ * reached the lower bound, and may leave out small steps; POLISH_ACTS: budget of polish(); WANDER_ACTS: budget of
+ * wander(). */
 static const int64_t FEW_ACTS = 1000000, POLISH_ACTS = 500000, WANDER_ACTS = 4000000;
 static const uint64_t WANDER_DRAWS = 40000;
 
-/* Returns true if the best time is proven optimal and enough candidates were tried that might take less memory. */
+/* Returns true if the search may stop: the best time is proven optimal, and enough candidates were tried that might
+ * take less memory. */
 static bool
 is_content(const struct search *s)
 {
@@ -208,15 +214,17 @@ try_room(struct search *s, uint8_t rule, const struct prog_pool *pool)
     return c.time > 0;
 }
 
-/* Constants for lines of pool sizes. PARTS: slope and base of a line count 1/PARTS of a micro-batch. SLOPES, BASES:
- * upper limits of slope and base. LARGE_STEP, SMALL_STEP: step sizes. FINE: slopes below FINE advance by 1. */
+/* Constants for lines: pool sizes that are a linear function of the stage's number. PARTS: slope and base of a line
+ * are counted in 1/PARTS of a micro-batch. SLOPES, BASES: largest slope and base. LARGE_STEP, SMALL_STEP: step
+ * sizes of a search. FINE: slopes below FINE advance by 1. */
 enum { PARTS = 24, SLOPES = 2 * PARTS, BASES = 2 * PARTS, LARGE_STEP = 2, SMALL_STEP = 1, FINE = PARTS / 2 };
-/* Limit of the distance of weight gradients behind backward. LONG: no limit; SHORT: the pool from forward to
- * backward limits the distance. ALIKE: in addition, the weight pools of all stages are equal. */
+/* Limits for weight gradients, which may run later than backward. LONG: no limit. SHORT: weight gradients may be
+ * behind only as far as the pool from forward to backward permits. ALIKE: no limit, but the weight pools of all
+ * stages are equal. ALIKE_SHORT: both. */
 enum waiting { WAIT_LONG, WAIT_SHORT, WAIT_ALIKE, WAIT_ALIKE_SHORT, NWAIT };
 
-/* Returns true if the pool sizes exceed a limit by more than half. Smaller excesses are simulated, because pools
- * are rarely full at the same time. */
+/* Returns true if the pool sizes exceed a limit by more than half, so that a simulation is not worth its time.
+ * Smaller excesses are simulated, because pools are rarely full at the same time. */
 static bool
 is_too_much(const struct search *s, const struct prog_pool *pool)
 {
@@ -252,15 +260,14 @@ try_line(struct search *s, int32_t slope, int32_t base, enum waiting wait)
     return s->best.time != time || s->best.bytes != bytes;
 }
 
-/* A capped line of pool sizes, for wave-like schedules: pool sizes are linear in the stage's number, but at most
- * `most`. behind: micro-batches by which weight gradients may be behind backward; more: additional places in the
+/* A capped line, for schedules like zb-v: pool sizes that are linear in the stage's number, but at most `most`.
+ * behind: number of micro-batches by which weight gradients may be behind backward; more: additional places in the
  * weight pool. */
 struct cap {
     int32_t slope, base, most, behind, more;
 };
 
-/* Tries a capped line with the priority rules for wave-like schedules. Returns true if a candidate is the new
- * best. */
+/* Tries a capped line with the rules for schedules like zb-v. Returns true if a candidate is the new best. */
 static bool
 try_cap(struct search *s, const struct cap *c)
 {
@@ -310,13 +317,14 @@ try_caps(struct search *s)
     }
 }
 
-/* A range of lines of pool sizes. Slopes below FINE advance by 1, larger slopes by `step`. */
+/* A range of lines, that is, of slopes and bases of pool sizes, in 1/PARTS of a micro-batch. Slopes below FINE
+ * advance by 1, larger slopes by `step`. */
 struct line_range {
     int32_t slope, base, last_slope, last_base, step;
 };
 
-/* Tries all lines in a range, with all delays of weight gradients. If a candidate is the new best, sets *slope and
- * *base to its line and returns true. */
+/* Tries all lines in a range, each with all limits for weight gradients. If a candidate is the new best, sets
+ * *slope and *base to its line and returns true. */
 static bool
 try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
 {
@@ -332,7 +340,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* Tries lines near the best line, as long as a better line is found. */
+/* number of pools of a stage (struct prog_pool): backward, weight, behind */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {
@@ -353,7 +361,8 @@ pool_size(struct prog_pool *of, uint64_t k)
     return size[k];
 }
 
-/* Adds or removes one micro-batch in each pool of the best schedule, as long as a better schedule is found. */
+/* Adds or removes one micro-batch in one pool of the best schedule, for all pools in turn. Repeats this as long as
+ * a better schedule is found. */
 static void
 polish(struct search *s)
 {
@@ -386,9 +395,9 @@ stray(struct search *s, struct prog_pool *pool, uint64_t draw)
     }
 }
 
-/* Walks randomly from the best schedule: changes pool sizes, and sometimes the rule. Goes on from each schedule
- * that takes no longer, until a schedule is faster. The walk helps because the best pool sizes depend on how the
- * last micro-batches of a step end, and a line seldom fits that. The random sequence is fixed. */
+/* Walks randomly from the best schedule: changes pool sizes by small amounts, and sometimes the priority rule. The
+ * walk moves on to each schedule that takes no longer than the best. It helps because the best pool sizes depend on
+ * how the last micro-batches of a step end, and a line seldom fits that. The random sequence is always the same. */
 static void
 wander(struct search *s)
 {
@@ -414,8 +423,9 @@ wander(struct search *s)
     if (s->best.time < time || s->best.bytes < least) polish(s);
 }
 
-/* Tries three slopes for devices with v stages that run in turns. With these slopes, each later stage delays the
- * return of a micro-batch by 2, 3 or 5 acts. That takes a third, a half or all of the memory of 1F1B. */
+/* Tries three slopes of pool sizes for devices with v stages that take turns. The slopes are such that each further
+ * stage delays the return of a micro-batch by 2, 3 or 5 acts. That takes a third, a half or all of the memory of
+ * 1F1B. */
 static void
 try_lags(struct search *s)
 {
@@ -507,8 +517,8 @@ print_schedule_lines(const struct program *p, const struct stages *s, struct str
     }
 }
 
-/* Adds the source lines at which stages begin to an error about stages. The first of these lines is put before the
- * message. */
+/* Adds the source lines at which stages begin to the error message about stages, and puts the first of these lines
+ * before the message. */
 static int
 at_stages(const struct program *p, const struct stages *s, int status)
 {
@@ -541,7 +551,8 @@ is_dealt(const struct search *s, enum stage_dealing dealing)
     return good;
 }
 
-/* Fails. The error shows how the user placed the stages, before stages were folded. */
+/* Fails with E_ARG. The error states the placement of stages that the schedule requires, and the one that the user
+ * chose (before stages are folded). */
 static int
 no_dealing(struct search *s)
 {
@@ -561,9 +572,10 @@ no_dealing(struct search *s)
     return at_stages(&p, &st, E_ARG);
 }
 
-/* Returns the largest number of micro-batches of one chunk (one of the device's v stages) that a device holds at
- * once, if the device holds `all` micro-batches over all its chunks. Forward and backward pass through the chunks in
- * groups of p micro-batches. Counts in the fifth round, which is in the steady state. */
+/* Returns the largest number of micro-batches that one chunk of a device holds at once. A chunk is one of the
+ * device's v stages. all: number of micro-batches that the device holds over all its chunks. Forward and backward
+ * pass through the chunks in groups of p micro-batches. The function counts in the fifth round, which is in the
+ * steady state. */
 static int32_t
 warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
 {
@@ -577,7 +589,8 @@ warmup_rounds(int32_t p, int32_t v, int32_t all, int32_t chunk)
     return most;
 }
 
-/* Tries the interleaved schedule, in groups of as many micro-batches as devices (Narayanan et al. 2021). */
+/* Tries the interleaved schedule (Narayanan et al. 2021), in which stages run groups of p micro-batches on p
+ * devices. */
 static void
 try_rounds(struct search *s)
 {
@@ -632,7 +645,7 @@ schedule_search_folds(const char *name)
     return !f || !f->rounds;
 }
 
-/* Searches for the schedule with the least memory, however long it takes. */
+/* Searches for the schedule with the least memory, whatever its time. */
 static int
 seek_least(struct search *s)
 {

@@ -16,12 +16,12 @@ struct schedule_search_request {
     /* memory limit per device. Values up to 16 are factors of the bytes that 1F1B holds on its fullest device;
      * larger values are bytes */
     double memory;
-    int64_t most; /* additional limit of a device's activations, bytes; 0: none */
-    bool least;   /* find the schedule with the least memory, however long it takes; `memory` is ignored */
-    /* bytes of 1F1B on its fullest device, to which the factor `memory` applies; may be NULL. If *base is 0, the
-     * search computes the bytes and stores them there */
+    int64_t most; /* additional limit of the activations on a device, bytes; 0: none */
+    bool least;   /* true: find the schedule with the least memory, whatever its time; `memory` is then ignored */
+    /* bytes that 1F1B holds on its fullest device, to which a factor in `memory` applies. If *base is 0, the search
+     * computes them and stores them there. May be NULL */
     int64_t *base;
-    int64_t *possible; /* out: the least bytes of any schedule found, if no schedule fits; may be NULL */
+    int64_t *possible; /* out: least bytes of any schedule found, set if no schedule fits; may be NULL */
     int64_t *allowed;  /* out: the limit of activations that the search used, bytes; 0: none; may be NULL */
     /* costs of the stages; NULL: costs are estimated. For a named schedule (not "auto"), the costs must be equal
      * for all stages */
@@ -33,17 +33,17 @@ struct schedule_search_result {
     double bubble;       /* share of the devices' time in which they are idle, 0 to 1 */
     int64_t bytes, base; /* approximate bytes of activations on the fullest device: with this schedule; with 1F1B */
     int32_t contexts;    /* largest number of micro-batches that a device holds at once, summed over its stages */
-    double again;        /* share of forward work that backward recomputes, 0 to 1 */
+    double again;        /* recomputed forward work, as a fraction of all forward work, 0 to 1 */
 };
 
-/* Returns true if users may give this schedule name, and the search supports it. */
+/* Returns true if the search supports this schedule name and users may give it. */
 bool schedule_search_knows(const char *name);
 /* Returns true if the schedule folds stages: divides a stage into two stages if the stage's results return to the
  * devices of its input. */
 bool schedule_search_folds(const char *name);
-/* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the stages are not placed
- * on devices as the schedule requires. E_MEMORY: no schedule fits; the error reports the least memory that one
- * needs. Errors name the source lines at which stages begin. */
+/* Chooses the pool sizes and the priority rule of a program with micro-batches. E_ARG: the placement of the stages
+ * is not the one that the schedule requires. E_MEMORY: no schedule fits; the error reports the least memory with
+ * which one fits. Errors name the source lines at which stages begin. */
 int schedule_search_run(struct program *p, const struct schedule_search_request *wish);
 /* Estimates time and memory of the program's current schedule from the costs of the stages. Returns false if the
  * program has a single stage or a single micro-batch. */

@@ -96,7 +96,8 @@ program_devices(const struct program *g, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Adds the cpu devices that send and receive data if host code cannot read a device's memory. */
+/* Adds the cpu devices that send and receive the data of other devices. Host code cannot read the memory of those
+ * other devices. */
 static void
 add_proof_hosts(const struct local_set *m, struct devices *s)
 {
@@ -110,8 +111,8 @@ add_proof_hosts(const struct local_set *m, struct devices *s)
     sort_proof_devices(s);
 }
 
-/* Checks the plan's list of hosts against all devices of the program. Then removes the devices of other hosts from
- * the list s. */
+/* Checks that the plan's list of hosts is complete: it must have every host with devices of the program. Then
+ * removes the devices of other hosts from the list s. */
 static int
 check_memories(struct proof *v, struct devices *s)
 {
@@ -234,7 +235,7 @@ check_proof_roots(struct proof *v)
     return 0;
 }
 
-/* ---- tasks by themselves ---- */
+/* ---- fields of single tasks ---- */
 
 static bool
 is_kind(const struct task_kind *k)
@@ -260,8 +261,8 @@ is_move(const struct plan *p, int32_t i)
     return known;
 }
 
-/* Checks those fields of a point-to-point link's end on which other checks rely. verify_send.c proves that the
- * link is the right one. */
+/* Checks those fields of a point-to-point link's end that other checks assume to be valid. verify_send.c proves that
+ * the link connects the right devices. */
 static int
 check_end(const struct proof *v, int32_t i)
 {
@@ -377,8 +378,9 @@ proof_sum(struct proof *v, int32_t i)
     return v->sums[i];
 }
 
-/* Checks a result that is stored in the register of another task. That task must be the first to fill the shard, and
- * its register must have the same size as the result. A plan with micro-batches must have no such results. */
+/* Checks a result that has no register of its own, because several tasks fill slices of one shard. Such a result is
+ * stored in the register of the first task that fills the shard, and both must have the same size. A plan with
+ * micro-batches must have no such results. */
 static int
 check_alias(const struct proof *v, int32_t i, int32_t k)
 {

@@ -21,7 +21,8 @@
 #include "actors/plan/model/plan.h"
 #include "actors/plan/outline/shared_update.h"
 
-/* The producer of an in-port's tokens, and the terms of the edge, as the reading task states them. */
+/* The producing end of an edge, as the reading task states it: producer task, its out-port, and the fan (multicast
+ * list) that contains the reader. */
 struct inlet {
     int32_t task, out, fan;
     uint8_t token; /* enum sync */
@@ -34,21 +35,21 @@ struct proof {
     const struct plan *plan;
     struct arena tmp;
     struct local_set mines;
-    /* first_in[task]: number of the task's first in-port; first_out[task]: number of its first out-port; at
-     * [ntask]: number of all ports */
+    /* first_in[task]: index of the task's first in-port; first_out[task]: index of its first out-port. The ports of
+     * all tasks have consecutive indices; the entries [ntask] are the numbers of all ports. */
     int64_t *first_in, *first_out;
     int32_t *thread, *nact; /* copies of the tasks' fields */
     struct inlet *inlet;    /* by in-port */
     int32_t *from;          /* by in-port: the task that produces its tokens */
     int32_t *nreg;          /* by out-port: number of registers; 0: a control output */
-    int32_t *made;          /* by out-port: tokens per run on an edge from the port */
+    int32_t *made;          /* by out-port: number of tokens that it publishes per run */
     /* by out-port: index in `reader` of the port's first reader; after the last port, the number of readers */
     int64_t *first_reader;
     struct reader *reader; /* readers of all out-ports, in the order of the out-ports */
     bool *shares;          /* by node: true if replicas share the node's update (shared_update_nodes) */
     bool *checks;          /* by node: true if the node validates data (program_checks) */
-    /* by node: the sum over micro-batches that is the only reader of the result (program_sums); NULL: not yet
-     * computed */
+    /* by node: the node that sums its result over micro-batches, if the result has no other reader (program_sums);
+     * NULL: not yet computed */
     int32_t *sums;
     /* by node: bit mask of results that may be f32 instead of half precision (program_wide); NULL: not computed */
     uint32_t *wide;
@@ -60,8 +61,8 @@ struct proof {
 
 /* Fails with E_PLAN and the text "plan: task 12, matmul (a.lua:3) on cpu:1: ...". */
 int proof_fail(const struct proof *v, int32_t task, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Returns true if n items of this size fit in the bytes that the arena has allocated. Detects counts that are too
- * large for their arrays. */
+/* Returns true if the arena has allocated enough bytes for n items of this size. Detects a count that is larger
+ * than any array of the plan can be. */
 bool proof_fits(int64_t n, size_t size, const struct arena *a);
 /* Fails with E_PLAN and the text "...: <field> is <got>, and should be <want>". */
 int proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want);
@@ -72,8 +73,9 @@ proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, 
     return got == want ? 0 : proof_differs(v, task, field, got, want);
 }
 
-/* proof_wide returns a bit mask of the results of node i that may be f32 instead of half precision. proof_sum
- * returns the sum over micro-batches that is the only reader of node i's result; -1: none. */
+/* proof_wide() returns a bit mask of the results of node i that may be f32 instead of half precision. proof_sum()
+ * returns the node that sums the result of node i over micro-batches; -1: there is no such node, or the result has
+ * other readers. */
 uint32_t proof_wide(struct proof *v, int32_t i);
 int32_t proof_sum(struct proof *v, int32_t i);
 /* Returns true if two attribute values are equal. */
@@ -86,9 +88,9 @@ int prove_program(struct proof *v);
 int prove_syncs(struct proof *v);
 /* verify_run.c */
 int prove_run(struct proof *v);
-/* Returns true if a collective's task may act later than its own place in the list, together with the collective's
- * last task in this partition. That is allowed if all partners act in the same round, and if every reader of a
- * partner's result comes after the last task. */
+/* Returns true if task i of a collective may act only at the place of the collective's last task in this partition.
+ * That is allowed if task i acts in the same round as the collective's first task, and every reader of task i's
+ * results is listed after the last task. */
 bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
 /* Proves by a simulation of tokens that the plan runs to its end. Needed only if the proof by rounds fails. The
  * simulation takes time linear in the number of acts. */
@@ -99,8 +101,8 @@ int prove_channels(struct proof *v);
 int prove_values(struct proof *v);
 /* verify_kernel.c */
 int prove_credits(struct proof *v);
-/* verify_act_offset.c: proves the devices that have results with per-act offsets. Sets has[device] for these
- * devices; has[] must be false before. */
+/* verify_act_offset.c: proves that live results do not overlap on devices that have results with per-act offsets.
+ * Sets has[device] for these devices; has[] must be false before. */
 int prove_act_offsets(struct proof *v, bool *has);
 /* verify_memory.c */
 int prove_memory(struct proof *v);

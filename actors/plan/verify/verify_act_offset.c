@@ -25,10 +25,11 @@ struct use {
     int64_t lo, hi;
     int32_t task, out;
     int32_t act, piece; /* act: number of the act that writes the register; piece: micro-batch of the act */
-    bool again;         /* the result is written for each micro-batch */
+    bool again;         /* true: the result is written for each micro-batch; false: once per run */
 };
 
-/* A claim to be proved: all readers of use `from` have ended before act `act` of a task begins. */
+/* A claim that the proof must confirm: before act `act` of task `task` begins, all readers of use `from` have ended.
+ * The act overwrites the bytes of that use. */
 struct claim {
     int32_t task, act;
     int32_t from;
@@ -37,20 +38,20 @@ struct claim {
 struct act_offset_proof {
     struct proof *v;
     bool *late; /* by task: true if the task acts once, after tasks that act per micro-batch */
-    /* waits: for each task, the tasks for which its acts wait. The act for micro-batch i waits for the act of
+    /* waits: for each task, the earlier acts for which its acts wait. The act for micro-batch i waits for the act of
      * step.task for micro-batch i - step.lag. first_waits[task]: index in `waits` of the task's first entry */
     int32_t *first_waits;
     struct step {
         int32_t task, lag;
     } * waits;
-    /* by task: least sum of step.lag on the paths of waits from the search's first task to this task; NEVER: not
-     * reached */
+    /* by task: smallest lag found from the search's first task to this task. A lag is a number of micro-batches: the
+     * sum of step.lag along a path of waits. NEVER: no path found */
     int32_t *lag;
     int32_t *queue;
     bool *queued;
     int32_t *met, nmet; /* tasks that the current search has reached */
-    /* wanted[task]: largest lag that proves all claims about the task; NEVER: no claim. nwanted: number of tasks
-     * whose claims are not proved yet */
+    /* wanted[task]: largest lag with which the order of acts proves all claims about this reader; NEVER: no claim.
+     * nwanted: number of readers whose claims are not proved yet */
     int32_t *wanted, nwanted;
     struct use *use;
     int32_t nuse;
@@ -66,9 +67,9 @@ by_piece(const struct plan *p, int32_t task)
     return p->task[task].nact == p->pieces;
 }
 
-/* Returns true if the proof may use the order of an edge. The reader's act must wait for the producer's act for the
- * same micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the producer.
- * out: number of the producer's out-port. */
+/* Returns true if the proof may use the order of an edge: each act of the reader must wait for the producer's act
+ * for the same micro-batch, or for the producer's only act. A reader that acts once must wait for all acts of the
+ * producer. out: index of the producer's out-port. */
 static bool
 counts(const struct proof *v, int32_t reader, const struct in_port *in, int64_t out)
 {
@@ -120,8 +121,8 @@ list_steps(struct act_offset_proof *b)
     }
 }
 
-/* Stores a smaller lag of a task. Decrements nwanted if the new lag proves all claims about the task and the old
- * lag did not. */
+/* Stores a smaller lag (micro-batches to go back) of a task. Decrements nwanted if the new lag proves all claims
+ * about the task and the old lag did not. */
 static void
 note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
 {
@@ -130,8 +131,9 @@ note_lag(struct act_offset_proof *b, int32_t task, int32_t lag)
     b->lag[task] = lag;
 }
 
-/* Sets the lag of each task that `task` waits for, directly or through other tasks. Ends early when all claims are
- * proved. The lag of any path is valid, even if another path has a smaller lag. */
+/* Searches back from `task`, and sets the lag (micro-batches to go back) of each task that it waits for, directly or
+ * through other tasks. Stops when all claims are proved. The lag along any path is valid, even if another path has a
+ * smaller lag. */
 static void
 walk_back(struct act_offset_proof *b, int32_t task)
 {
@@ -174,8 +176,9 @@ not_proved(const struct act_offset_proof *b, const struct claim *c, int32_t read
     return status;
 }
 
-/* Returns the largest lag from the claim's task to the reader with which the claim is proved: the reader's last act
- * on the use has ended. Negative: no lag proves the claim. */
+/* Returns the largest lag, in micro-batches from the claim's act back to the reader, that proves the claim. With a
+ * larger lag, the claim's act may begin before the reader's last act on the use has ended. Negative: no lag proves
+ * the claim. */
 static int32_t
 lag_wanted(const struct act_offset_proof *b, const struct claim *c, int32_t reader, const struct in_port *in)
 {
@@ -223,7 +226,7 @@ has_ended(struct act_offset_proof *b, const struct claim *c, int32_t reader, con
     return b->lag[reader] <= lag_wanted(b, c, reader, in) ? 0 : not_proved(b, c, reader);
 }
 
-/* Checks the claims about one task. The claims are pairwise different. */
+/* Checks the n claims about one task with a single search. No two of the claims are equal. */
 static int
 check_claims_of(struct act_offset_proof *b, const struct claim *c, int32_t n)
 {
@@ -293,7 +296,7 @@ add_uses(struct act_offset_proof *b, int32_t task, int32_t out)
     }
 }
 
-/* The results that are stored in arenas, sorted by device. */
+/* A result that is stored in an arena. Lists of such results are sorted by device. */
 struct lying {
     int32_t task, out;
 };
@@ -345,8 +348,7 @@ by_order(const void *x, const void *y)
     return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : a->out - b->out;
 }
 
-/* Adds the claims that the next owner of a section of the arena begins only after the uses of the last owner have
- * ended. */
+/* Adds a claim: use `now` gets bytes of use `was`, so it must begin only after all readers of `was` have ended. */
 static void
 claim_use(struct act_offset_proof *b, int32_t was, int32_t now)
 {

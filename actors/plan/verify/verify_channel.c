@@ -29,7 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- order of channels and collectives in the task lists, so that the lists of all hosts can be merged ---- */
+/* ---- comparing places in the task lists, so that the lists of all hosts can be merged ---- */
 
 /* Compares the places of two channels in the list. Channels of a hop have the order of redistribute_turn(), which
  * the proof of each end derives. Channels of gates go up a tree of hosts and down again (update_order.c): on the
@@ -89,7 +89,7 @@ check_channel_order(const struct proof *v)
     return 0;
 }
 
-/* ---- terms of a channel ---- */
+/* ---- facts that a channel must state ---- */
 
 static int
 check_channel(const struct proof *v, int32_t k)

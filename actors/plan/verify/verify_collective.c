@@ -56,8 +56,9 @@ check_collective_member(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves the copy between block i and its window in the shard `part`. Blocks are dense and contiguous. came true: a
- * received block; false: a block to send. */
+/* Proves the copy between dense block i and its window in the shard `part`. The blocks are stored one after the
+ * other. came true: a received block, which is copied to the shard; false: a block to send, which is copied from the
+ * shard. */
 static int
 check_packed_copy(struct values *s, int32_t task, bool came, const struct view *part, int32_t i,
                   const struct comm_rank_copy *copy)

@@ -21,7 +21,7 @@ proof_same_attr(const struct attr *a, const struct attr *b)
            !memcmp(a->list, b->list, sizeof a->list[0] * (size_t)MAX(0, MIN(a->n, ATTR_LIST)));
 }
 
-/* Returns true if ranks hold elements of type t in layout l as type `held`. l is NULL for a number, which has no
+/* Returns true if ranks store elements of type t in layout l as dtype `held`. l is NULL for a number, which has no
  * layout. */
 static bool
 is_type_held(const struct type *held, const struct type *t, const struct layout *l)
@@ -75,8 +75,8 @@ check_fused_step(const struct values *s, int32_t task, int32_t i, const struct f
     return proof_same(s->v, task, "output for the result of a step of its kernel", step->out, out);
 }
 
-/* Proves that the plan marks the right operands as different per micro-batch. Kernels need the marks to report
- * row numbers in the batch. */
+/* Proves that the kernel knows how the batch is divided, and which operands differ between micro-batches. From these
+ * facts the kernel computes the row numbers in its error messages. */
 static int
 check_pieces(const struct values *s, int32_t task, const struct prog_node *n, const struct pieces *p)
 {
@@ -111,8 +111,8 @@ check_made(const struct values *s, int32_t task)
 
 struct proved {
     const struct exec *exec;
-    /* runner: thread, or device with streams, that runs the kernel; node: node of the task for which the kernel
-     * was last checked */
+    /* runner: number of the thread that runs the kernel; for a device with streams, number of the device after all
+     * threads. node: node of the last task whose use of the kernel was checked */
     int32_t runner, node;
     const struct plan_chain *chain;
 };
@@ -180,8 +180,9 @@ asked(const struct proof *v, const struct stages *st, const struct task *from, c
     return n;
 }
 
-/* Proves phase and stage of a task. The phase must be that of the task's node. In an offload or a fetch, the
- * phase of the node that requests the move counts. A task that computes a node must have the node's stage. */
+/* Proves phase and stage of a task. A task that computes a node must have the phase and stage of the node. A move
+ * must have the phase of the node whose value it moves; if it offloads or fetches the value, that of the node that
+ * requests the move. */
 static int
 check_moment(const struct proof *v, const struct stages *st, int32_t task)
 {
@@ -206,7 +207,7 @@ check_register_count(const struct proof *v, int32_t task, int32_t k, int32_t wan
     return proof_same(v, task, "number of registers", nreg, want);
 }
 
-/* Proves that turns and rounds are those of the program's priority rule. */
+/* Proves that the task's turn (priority class) and place in a round are those of the program's priority rule. */
 static int
 check_turns(struct proof *v, const struct stages *st)
 {

@@ -26,24 +26,26 @@ enum { ALIGN = 64 };
 
 struct memory {
     struct proof *v;
-    /* row[task]: index of the task's row, a chain of tasks connected by edges; position[task]: place of the task
-     * in its row */
+    /* A row is a chain of tasks connected by edges, so each task of a row precedes the next one. row[task]: index of
+     * the task's row; position[task]: place of the task in its row */
     int32_t *row, *position;
-    int32_t *seen, stamp, *queue; /* by task: temporary arrays of searches and lists */
-    /* asked[row]: stamp of the last search that has marked the row; last[row]: last place that the search must
-     * reach; met[row]: last place that the search has reached */
+    int32_t *seen, stamp, *queue; /* seen[task]: stamp of the last search that reached the task; stamp: number of the
+                                     search; queue: tasks to visit */
+    /* asked[row]: stamp of the last search that looks for tasks of the row; last[row]: latest position on the row
+     * that the search must reach; met[row]: latest position that it has reached */
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
-    int32_t *user, nuser, capacity; /* users: tasks that write or read the register under proof */
-    /* number of users at the front of the list. Order proofs need only these, because the remaining users come
-     * earlier */
+    int32_t *user, nuser, capacity; /* user[0 .. nuser - 1]: tasks that write or read the register under proof */
+    /* number of users at the front of the list from which an order proof suffices. Each other user precedes one of
+     * them */
     int32_t nlast;
 };
 
 /* ---- order ---- */
 
-/* Decomposes the task graph into long chains (rows). The next task on a row is the reader with the longest path to
- * a last task. If a task is the next task of several rows, it joins the longest of them. */
+/* Divides the tasks into rows: long chains of tasks connected by edges. The next task on a row is the reader from
+ * which the path to the end of the graph is longest. If a task is the next task of several rows, it joins the
+ * longest of them. */
 static void
 find_rows(struct memory *m)
 {
@@ -77,10 +79,10 @@ find_rows(struct memory *m)
     }
 }
 
-/* Searches back from task b, breadth first, for the n tasks a[]. Stops when the search has reached, on each row
- * of these tasks, the last of the row's tasks in a[] or a later task. The search marks a task as reached before
- * it scans the task's inputs, because a task may have as many inputs as there are ranks. Returns the first task
- * of a[] that does not precede b; -1: all precede b. */
+/* Returns the first of the n tasks a[] that does not precede task b; -1: all precede b. Searches back from b,
+ * breadth first. On each row (chain of tasks), the search need only reach the last of the row's tasks in a[],
+ * because that task follows the others. A task is marked as reached before its inputs are scanned, because a task
+ * may have as many inputs as there are ranks. */
 static int32_t
 not_before(struct memory *m, const int32_t *a, int32_t n, int32_t b)
 {
@@ -128,7 +130,7 @@ struct block {
     int32_t task, out, slot, nreg;
     bool repeats; /* written for each micro-batch */
     bool shared;  /* other tasks write the same register, too */
-    bool once;    /* each register is filled at most once */
+    bool once;    /* a run fills each register at most once */
 };
 
 /* Lists the registers that are stored in a device's arena, in task order. */
@@ -220,8 +222,8 @@ writer_after(const struct memory *m, const struct block *a, int32_t writer)
     return a->shared ? m->next_writer[writer] : -1;
 }
 
-/* Lists the tasks that write or read the block. A writer precedes its readers, so writers with readers are listed
- * last, from nlast on. */
+/* Lists the tasks that write or read the block, and sets nlast. A writer with readers precedes them, so such writers
+ * are listed last, from nlast on. */
 static void
 list_users(struct memory *m, const struct block *a)
 {
@@ -285,7 +287,7 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
 {
     int32_t nreg = first->nreg;
     if (last->task == first->task && last->out == first->out) return 0;
-    if (last->once && in_step(last, first)) return 0; /* each register is filled once, so there is no next period */
+    if (last->once && in_step(last, first)) return 0; /* each register is filled once per run: no next period */
     if (!in_step(last, first) || !memory_waits_for(m, first->task, nreg, last->task))
         return check_shared_block(m, last, first, last->task);
     int64_t at = m->v->first_out[last->task] + last->out;
@@ -295,7 +297,7 @@ check_return(struct memory *m, const struct block *last, const struct block *fir
     return 0;
 }
 
-/* The sections of an arena, and the owners of each section. */
+/* The sections into which the starts and ends of registers divide an arena, and the owners of each section. */
 struct cuts {
     int64_t *at;
     int32_t n;
@@ -394,8 +396,8 @@ argument_of(const struct plan *p, const struct task *t, int32_t node, int32_t k)
     return t->chain ? value_chain_source(t->chain, 0, &p->program->node[node], k).index : k;
 }
 
-/* Returns true if the operator may write result k over leaf part `leaf`. No other member of the task's group may
- * read this part. */
+/* Returns true if the operator may write result k in place of leaf part `leaf`. No other member of the task's group
+ * may read this part. */
 static bool
 writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t leaf)
 {
@@ -415,8 +417,8 @@ writes_in_place(const struct plan *p, const struct task *t, int32_t k, int32_t l
     return true;
 }
 
-/* Checks a root part that is written over a leaf part. The writer must be an element-wise in-place operator, or a
- * move that reads nothing of the leaf. No other member of the writer's group may read the leaf. */
+/* Checks a root part that is stored in the buffer of a leaf part. The writer must be an element-wise in-place
+ * operator, or a move that does not read the leaf. No other member of the writer's group may read the leaf. */
 static int
 check_over(const struct memory *m, int32_t task, int32_t k, int32_t *writer)
 {
@@ -460,7 +462,8 @@ check_reader(struct memory *m, int32_t task, int32_t writer, int32_t leaf)
     return status;
 }
 
-/* Returns true if the two leaf parts hold the same block, so that they share a buffer if replicas of the leaf do. */
+/* Returns true if the two parts of a leaf hold the same block. They then have a common buffer, if replicas of the
+ * leaf share one. */
 static bool
 parts_lie_together(const struct plan *p, const struct plan_part *a, const struct plan_part *b)
 {
@@ -488,12 +491,12 @@ check_readers(struct memory *m, const int32_t *writer, const bool *shared)
     return 0;
 }
 
-/* Data for the proof that no update begins before all checks of data have ended. The order matters because bad input
- * must not update only some of the variables. A check is a task that may reject its data; checks are numbered in
- * list order. done[task] = d means that checks 0 to d - 1 have ended before the task begins. d is the largest done[]
- * of the task's inputs, increased while the task also reads the next check directly. A gate that receives from
- * another host counts as a check: it stands for that host's checks. A gate that sends to another host must wait for
- * all checks of this host. */
+/* Data for the proof that no update begins before all checks of data have ended, because bad input must not update
+ * only some of the variables. A check is a task that may reject its data; checks are numbered in list order.
+ * done[task] = d means that checks 0 to d - 1 have ended before the task begins. To compute d, the proof takes the
+ * largest done[] of the task's inputs. It then adds 1 as long as the task directly reads the result of the next
+ * check. A gate that receives from another host counts as a check: it stands for that host's checks. A gate that
+ * sends to another host must wait for all checks of this host. */
 struct checks {
     int32_t *task, n; /* checks, in list order */
     /* done[task]: number of checks that have certainly ended before the task; mark[check]: last task found to

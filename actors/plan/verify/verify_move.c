@@ -1,12 +1,13 @@
-/* verify_move.c - proves that the tasks of a move do what box_plan() says, with the right value.
+/* verify_move.c - proves that the tasks of a move do what box_plan() says, and that the move carries the right
+ * value.
  *
  * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
- * proof derives the window of every step again and compares. A derived window is inside its source or
- * destination, so an equal window is, too. */
+ * proof derives the window of every step again, and compares it with the plan's. A derived window is inside its
+ * source or destination, so an equal window is, too. */
 #include "actors/plan/verify/verify_value.h"
 
-/* Finds the value that a move reads, from the first argument: the result of a view node, or else the content of
- * the register or leaf. */
+/* Finds the value that a move reads. If the task names a view node, that is the node's result. Otherwise it is the
+ * content of the first argument, of any task of the move, that identifies a value. REF_NONE: no argument does. */
 static int
 moved_value(struct values *s, int32_t task, const struct plan_move *b, struct ref *r)
 {
@@ -22,7 +23,7 @@ moved_value(struct values *s, int32_t task, const struct plan_move *b, struct re
             const struct arg *arg = &p->task[i].arg[a];
             if (arg->kind == ARG_REG && arg->index >= 0 && arg->index < p->task[i].nin &&
                 p->task[i].in[arg->index].task >= task)
-                continue; /* these sources do not identify the value */
+                continue; /* a source on another host, or an empty source, does not identify the value */
             struct content c;
             TRY(value_content(s, i, a, &c));
             *r = c.ref;
@@ -192,8 +193,8 @@ value_moves(struct values *s, int32_t task)
     const struct prog_node *anew = task_fetches(s->v->plan, t);
     if (anew) return value_rate(s, task, anew->piece, 1);
     if (r.kind == REF_NONE) return value_rate(s, task, t->nact > 1, 1);
-    /* If a value is gathered again per micro-batch, other moves of the value may also run per micro-batch,
-     * because the value does not change. */
+    /* A value that does not change may be gathered again per micro-batch. Its other moves may then run per
+     * micro-batch, too. */
     return value_rate(s, task, value_varies(s->v, r) || (t->nact > 1 && *value_again(s, r)), 1);
 }
 

@@ -72,13 +72,15 @@ position_in(const struct layout *in, const struct layout *l, int pos, const stru
     return same || empty ? at : -1;
 }
 
-/* Finds the part of a register or leaf that is the result of a view operator, whose operand is stored there. */
+/* Finds the result of a view operator inside the register or leaf that stores the operator's operand. The result is
+ * a part of the operand. */
 bool
 value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos, struct view *view,
                 int64_t *skip)
 {
     struct view in;
-    /* A shift reads the shard on the same device, at another position of the operand's placement. */
+    /* A shift renames shards without moving them. Each rank reads the shard on its own device, which has another
+     * position in the operand's placement. */
     int below = place_find(n->want[0]->place, n->layout[0]->place->rank[pos]);
     if (below < 0 || !value_find(v, c, n->in[0], n->want[0], below, &in, skip)) return false;
     struct type type = ref_type(v->plan->program, n->in[0]), result = n->type[0];
@@ -101,7 +103,8 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     r = value_unmoved(v, r);
     const struct type *t = ref_type_of(v->plan->program, r);
     *skip = 0;
-    /* A move of an empty value reads nothing. So its result may stand for any empty value of the same type. */
+    /* An empty value may be the result of a move without sources. Its content then stands for any empty value of the
+     * same type. */
     bool nothing = c->ref.kind == REF_NONE;
     bool here = nothing ? type_equal(t, &c->box->type)
                         : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
@@ -157,8 +160,8 @@ static int
 check_version(const struct values *s, int32_t task, int32_t a, const struct content *c, const void **version)
 {
     if (!c->layout || !layout_has_partial(c->layout)) return 0;
-    /* identifies the kernel or move that made the value. Outside moves one kernel makes the value, so any pointer
-     * except NULL can stand for the kernel. */
+    /* Address that identifies the kernel or move that made the addends. Outside of moves, all addends of a value
+     * come from one kernel, so any pointer except NULL can stand for that kernel. */
     const void *maker = c->box ? (const void *)c->box : s;
     if (!*version) *version = maker;
     return *version == maker

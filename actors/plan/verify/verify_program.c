@@ -180,7 +180,8 @@ same_types(const struct program *g, int32_t i, const struct type *out)
  * and layouts. So a later call that equals this call in all four is legal, too, and has results of the same types. */
 struct derived {
     struct call call;
-    /* bit mask of results that are f32 instead of half precision, because a sum over micro-batches adds them */
+    /* bit mask of the results that are f32 instead of half precision, because they are added to a sum over
+     * micro-batches */
     uint32_t wide;
     struct type in[MOST_OPERANDS], out[OP_OUT];
     const struct layout *layout[MOST_OPERANDS + OP_OUT];
@@ -188,7 +189,7 @@ struct derived {
 struct derivations {
     struct proof *v;
     struct arena scratch;
-    /* recently checked calls, by a hash of operator, layout of the first result, and `wide` */
+    /* cache of recently checked calls, one per hash of operator, layout of the first result, and `wide` */
     struct derived *lately[64];
 };
 
@@ -223,9 +224,8 @@ remember_derived(struct derivations *s, const struct call *c, uint32_t wide)
     *at = d;
 }
 
-/* Proves that a shift reads its operand on the devices of the result, and that the rank with coordinate c on the
- * mesh axis reads the shard of coordinate c - ranks. If shards are equal and no other axis splits the dimension, the
- * shift is a rotation. */
+/* Proves a shift: the rank with coordinate c on the mesh axis reads the shard of coordinate c - ranks, which is on
+ * its own device. If shards are equal and no other axis splits the dimension, the shift is a rotation. */
 static int
 check_shift(const struct program *g, int32_t i)
 {
@@ -293,8 +293,8 @@ check_program_call(struct derivations *s, int32_t i)
 
 /* ---- recomputation ---- */
 
-/* Returns the original value of r, from before all moves, recomputations and fetches. The search is bounded,
- * because a program from untrusted bytes may contain a cycle. */
+/* Returns the value that r holds a copy of: follows r back through moves, recomputations and fetches. The number of
+ * steps is bounded, because a program from untrusted bytes may contain a cycle. */
 static struct ref
 first_made(const struct program *g, struct ref r)
 {

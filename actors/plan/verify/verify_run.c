@@ -55,8 +55,8 @@ find_rounds(struct proof *v)
     }
 }
 
-/* Returns a partner of a collective's task: the first partner in this partition among the ranks `rank`, rank +
- * step, and so on (step: 1 or -1). */
+/* Returns a partner of a collective's task, that is, the task of another rank. Looks at the ranks `rank`, rank +
+ * step, and so on (step: 1 or -1), and returns the first that has a task in this partition. */
 static int32_t
 first_partner(const struct plan *p, int32_t task, int32_t comm_rank, int32_t step)
 {
@@ -95,11 +95,11 @@ runs_by_rounds(struct proof *v)
 /* State of the simulated ports, in arrays by port number. */
 struct tokens {
     struct proof *v;
-    /* token[in-port]: tokens that the in-port holds; used: acts done with the current register; give: register to
-     * return next */
+    /* token[in-port]: number of tokens that the in-port holds; used[in-port]: number of acts that have used the
+     * current register; give[in-port]: index of the register to return next */
     int32_t *token, *used, *give;
-    /* write: by out-port, the register to fill next; left: by out-port and register, the number of readers that
-     * have not returned it */
+    /* write[out-port]: index of the register to fill next; left[out-port][register]: number of readers that have not
+     * returned the register */
     int32_t *write, **left;
     int32_t *begun;         /* by task: number of acts begun */
     int32_t *queue, nqueue; /* stack of tasks that may be able to act */
@@ -188,9 +188,9 @@ act(struct tokens *s, int32_t task)
         if (t->out[k].control || s->begun[task] % t->out[k].every == 0) publish_token(s, task, k);
 }
 
-/* Partners are the tasks of a collective, which act together. npartner returns the number of a task's partners,
- * the task included. partner returns partner i; -1: the partner is in another partition and acts at the same time
- * (verify_channel.c). */
+/* The partners of a task are the tasks of its collective, which act together. npartner() returns the number of a
+ * task's partners, the task included. partner() returns partner i; -1: that partner is in another partition, which
+ * lets it act at the same time (verify_channel.c). */
 static int32_t
 npartner(const struct task *t)
 {
@@ -204,7 +204,8 @@ partner_task(const struct tokens *s, int32_t task, int32_t i)
     return t->kind->flags & KIND_COLLECTS ? comm_ranks_partner(s->v->plan, task, i) : task;
 }
 
-/* Lets the partners in this partition act together. If any partner cannot act, none acts, and the result is false. */
+/* Lets the tasks of a collective in this partition act together, and returns true. If any of them cannot act, none
+ * acts, and the function returns false. */
 static bool
 act_together(struct tokens *s, int32_t task)
 {

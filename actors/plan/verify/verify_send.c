@@ -67,7 +67,8 @@ value_end_move(const struct values *s, int32_t task)
 
 /* ---- channels ---- */
 
-/* Proves that the task's channel is x, as stated at this end. */
+/* Proves that the task is the end of channel x that sends (sends true) or receives: compares the plan's channel with
+ * x, which was derived from the layouts. */
 static int
 check_send_channel(struct values *s, int32_t task, const struct redistribute_channel *x, bool sends)
 {
@@ -93,8 +94,8 @@ check_send_channel(struct values *s, int32_t task, const struct redistribute_cha
                       (int64_t)redistribute_what(s->cross, s->box_ref, x));
 }
 
-/* Finds the window of slice i of a channel in argument 0. *bytes: offset of the window in the register or leaf of
- * the argument. */
+/* Finds the window that argument 0 must contain for slice i of a channel. *bytes: offset of the window from the
+ * start of the argument's register or leaf. */
 static int
 find_channel_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, struct view *view,
                     int64_t *bytes)
@@ -119,7 +120,7 @@ find_channel_window(struct values *s, int32_t task, const struct redistribute_ch
     return 0;
 }
 
-/* Proves that the window of slice i of the channel is at view `got`, `bytes` after the start of argument 0. */
+/* Proves that view `got`, `bytes` after the start of argument 0, is the window of slice i of the channel. */
 static int
 check_window(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i, const struct view *got,
              int64_t bytes)
@@ -141,8 +142,8 @@ begin_task(struct values *s, int32_t task)
     return first ? value_begin_move(s, task) : 0;
 }
 
-/* Begins the proof of a task: proves that the task is the next one in the order of its hop. *which: index within
- * the current turn. */
+/* Begins the proof of a task of a hop: proves that the task has the right place in the order of the hop's tasks.
+ * turn: expected group of tasks. *which: index of the task in its group (value_turn). */
 static int
 begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 {
@@ -156,8 +157,8 @@ begin_turn(struct values *s, int32_t task, enum turn turn, int32_t *which)
 /* ---- through host memory ----
  *
  * If host code cannot read a device's memory, the end of a channel consists of two consecutive tasks: a transfer
- * to a cpu device and the SEND, or the RECV and a transfer from the cpu device. The second task counts in the
- * order of the hop. No other task uses the result of the first. */
+ * to a cpu device and the SEND, or the RECV and a transfer from the cpu device. The order of the hop's tasks counts
+ * only the second task. No other task uses the result of the first. */
 
 /* A device, as its kind and rank. */
 struct end {
@@ -165,8 +166,8 @@ struct end {
     int32_t rank;
 };
 
-/* Finds the device in whose memory host code reads and writes the data of device `at`. *elsewhere: true if that
- * device is not `at`. */
+/* Finds the device in whose memory host code can access the data of device `at`. *elsewhere: true if that device is
+ * a cpu device, because host code cannot access the memory of `at`. */
 static int
 find_end_host(const struct values *s, int32_t task, struct end at, struct end *host, bool *elsewhere)
 {
@@ -177,8 +178,8 @@ find_end_host(const struct values *s, int32_t task, struct end at, struct end *h
                : proof_fail(s->v, task, "the host has no cpu device through which to send or receive the data");
 }
 
-/* Proves the first of two tasks that together are one end of a channel. Only the second counts in the order of the
- * hop. */
+/* Proves the first task of a channel end that consists of two tasks. The order of the hop's tasks counts only the
+ * second. */
 static int
 hold_turn(struct values *s, int32_t task)
 {
@@ -192,8 +193,8 @@ hold_turn(struct values *s, int32_t task)
     return 0;
 }
 
-/* Proves how many tasks the end of a channel has. second: the task must be the second of two, and must read the
- * result of the first task from the start. Otherwise the end must be a single task. */
+/* Proves the number of tasks at an end of a channel. second true: the task must be the second of two, and must read
+ * the result of the first task from its start. second false: the task must be the only one. */
 static int
 take_turn(struct values *s, int32_t task, bool second)
 {
@@ -209,7 +210,7 @@ take_turn(struct values *s, int32_t task, bool second)
     return proof_same(s->v, task, "offset of an argument", t->arg[0].skip, 0);
 }
 
-/* Returns true if the view is a dense row of all elements sent on the channel. */
+/* Returns true if the view is a dense vector of all elements that the channel sends. */
 static bool
 is_row(const struct values *s, const struct redistribute_channel *x, const struct view *view)
 {
@@ -307,7 +308,7 @@ check_send_member(const struct values *s, int32_t task, const struct redistribut
     return proof_same(s->v, task, "number of elements on the link", own->numel, x->numel);
 }
 
-/* Proves that slice i is packed directly after the slices before it. */
+/* Proves that a sender on a link packs slice i directly after the slices before it. */
 static int
 check_packed(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -325,7 +326,7 @@ check_packed(struct values *s, int32_t task, const struct redistribute_channel *
     return check_window(s, task, x, i, copy->from, copy->from_skip);
 }
 
-/* Proves that data sent without packing is a single window without gaps. */
+/* Proves that a sender on a link that does not pack sends a single window without gaps. */
 static int
 check_unpacked(struct values *s, int32_t task, const struct redistribute_channel *x)
 {
@@ -395,7 +396,7 @@ check_box_copy(const struct values *s, int32_t task, const struct box_move *m, c
     return proof_same(s->v, task, "offset of a destination", m->skip, skip * (int64_t)dtype_bytes(dst->dtype));
 }
 
-/* Proves that step i copies slice i to the place directly after the slices before it. */
+/* Proves that step i of a transfer copies slice i to the place directly after the slices before it. */
 static int
 check_carried(struct values *s, int32_t task, const struct redistribute_channel *x, int32_t i)
 {
@@ -408,7 +409,8 @@ check_carried(struct values *s, int32_t task, const struct redistribute_channel 
     return check_window(s, task, x, i, m->from[0].view, m->from[0].skip);
 }
 
-/* Proves that the task transfers data between the two given devices, on the device whose stream can access both. */
+/* Proves that the task transfers data from device `from` to device `to`, and runs on the device whose stream can
+ * access both memories. */
 static int
 check_ends(const struct values *s, int32_t task, const struct redistribute_channel *x, struct end from, struct end to)
 {

@@ -1,8 +1,8 @@
-/* verify_shared_shard.c - proves that a shard filled by several ranks is complete: every slice is filled once, as
- * the move says.
+/* verify_shared_shard.c - proves that a shard filled by several ranks is complete: every slice is filled once, with
+ * the value that the move requires.
  *
- * The tasks of a shared move are adjacent in the list. For each group of equal shards there are first FILL tasks,
- * then one JOIN task per shard. */
+ * A shared move is a move in which the ranks of one host fill equal shards together. The tasks of a shared move are
+ * adjacent in the list. For each group of equal shards there are first FILL tasks, then one JOIN task per shard. */
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/base/error.h"
@@ -17,8 +17,8 @@ is_box_within(const struct box *in, const struct box *out, int ndim)
     return true;
 }
 
-/* Returns true if the box step computes this slice in the same way as the task. The step must read source shards
- * only, and no stage buffers. */
+/* Returns true if a step of the box plan computes the slice of m from the same sources and with the same verb as m.
+ * The step must read source shards only, and no stage buffers. */
 static bool
 says_so(const struct box_step *s, const struct box_move *m, int ndim)
 {
@@ -28,8 +28,8 @@ says_so(const struct box_step *s, const struct box_move *m, int ndim)
            is_box_within(m->slice, s->slice, ndim);
 }
 
-/* Returns the box step that computes the slice; NULL: none. Looks at the steps for the task's shard, and at those
- * for the stage buffer on the task's device. */
+/* Returns the step of the box plan that computes the slice of m; NULL: none. Looks at the steps that fill the task's
+ * shard, and at the steps that fill the stage buffer on the task's device. */
 static const struct box_step *
 step_for(const struct values *s, int32_t task, const struct box_move *m)
 {

@@ -59,7 +59,8 @@ check_port(const struct proof *v, int32_t task, int32_t k)
     return 0;
 }
 
-/* Proves that a fan lists readers that are notified when work is enqueued before the other readers. */
+/* Proves the order of readers in a fan (multicast list): first the readers that are notified when the work is
+ * enqueued, then those that are notified when it is done. */
 static int
 check_fan_sync(const struct proof *v, int32_t task, const struct fan *fan)
 {

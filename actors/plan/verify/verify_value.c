@@ -17,7 +17,8 @@ next_of_source(const struct values *s, int32_t task, const struct local_position
     return proof_same(s->v, task, "mesh position", s->v->plan->task[task].pos, k < mine->n ? mine->pos[k] : -1);
 }
 
-/* Proves that the tasks of a node compute its local positions in order, each position once. */
+/* Proves that the task's mesh position is the next one of its node. A node's tasks are listed in the order of its
+ * local positions, one task per position. Counts the position as done. */
 static int
 next_position(const struct values *s, int32_t task, int32_t node)
 {
@@ -36,8 +37,8 @@ depends_on_place(const struct values *s, int32_t task)
     return !t->chain && op_is_placed(g->node[t->node].op);
 }
 
-/* Returns true if the kernel was made for this view of operand i; results are numbered after operands. If the kernel
- * depends on its block's position in the global tensor (`placed`), the positions must be equal, too. */
+/* Returns true if the kernel was made for operand i with this view. The numbers of results follow those of operands.
+ * placed: the kernel depends on its block's position in the global tensor, so that position must be equal, too. */
 static bool
 made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
 {
@@ -48,7 +49,7 @@ made_for(const struct task *t, int32_t i, bool placed, const struct view *v)
     return same;
 }
 
-/* Narrows the view of a shard to the slice that the task computes, if replicas share the work of the task's node.
+/* Narrows the view of a shard to the slice that the task computes, if replicas divide the work of the task's node.
  * *skip: elements from the start of the shard to the slice. */
 static void
 take_slice(const struct values *s, int32_t task, const struct layout *l, const struct type *type, struct view *view,
@@ -154,8 +155,8 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     return (struct fuse_arg){false, -1};
 }
 
-/* Returns true if member i leads its chain: the member is not element-wise, all members before it are
- * element-wise, and it reads no member. */
+/* Returns true if member i leads its chain, that is, the element-wise members are applied to its result. The leader
+ * is not element-wise and reads no other member; all members before it are element-wise. */
 static bool
 leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -166,8 +167,8 @@ leads_chain(const struct values *s, const struct plan_chain *c, int32_t i, const
     return n->op->flags & OP_LEADS && i < c->nstep - 1;
 }
 
-/* Returns true if member i is the second and last member of a chain that has a leader, and may overwrite the
- * leader's result. The leader's result must be operand 0 of the member, and no other operand. */
+/* Returns true if member i ends a chain of two by writing its result over the leader's. The leader's result must be
+ * operand 0 of the member, and no other operand. */
 static bool
 follows_in_chain(const struct values *s, const struct plan_chain *c, int32_t i, const struct prog_node *n)
 {
@@ -252,8 +253,9 @@ check_chain_member(struct values *s, int32_t task, int32_t i, bool grouped)
     return 0;
 }
 
-/* Returns true if live-out result k is in its place. Results are in the order of members, and a member with a
- * live-out result lists all of its results; only result 0 may be missing, unless the member is an update. */
+/* Returns true if live-out result k is in its place in the list. Live-out results are listed in the order of
+ * members. A member with a live-out result lists all of its results; only result 0 may be missing, unless the member
+ * is an update. */
 static bool
 shows_next(const struct values *s, const struct plan_chain *c, int32_t k)
 {
@@ -333,8 +335,8 @@ value_sum(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a task that only adds or copies. The task must have one argument: the shard of value r, in layout l, at
- * the task's position. whole: global type of the result. */
+/* Proves a task that only adds or copies: its single argument must be the shard of value r, in layout l, at the
+ * task's position. whole: type of the result's complete tensor. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
@@ -354,8 +356,8 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     return 0;
 }
 
-/* Proves a task that adds to a sum over micro-batches. Sums are proved in the order of the nodes that request
- * them. The task's own node is the addend. */
+/* Proves a task that adds to a sum over micro-batches. s->sum is the program node of the sum; nodes of sums are
+ * proved in program order. The task's own node computes the addend. */
 int
 value_accumulate(struct values *s, int32_t task)
 {
@@ -373,7 +375,7 @@ value_accumulate(struct values *s, int32_t task)
                         &s->node_version[s->sum]);
 }
 
-/* Returns true if the task's argument holds the value that the task must write to the root. */
+/* Returns true if the task's argument already is the value that the task must write to the root. */
 static bool
 copies_root(const struct values *s, int32_t task)
 {
@@ -459,7 +461,7 @@ check_root_value(struct values *s, int32_t task, int32_t k)
     return proof_same(s->v, task, "size of a slice of a root", o->bytes, view_bytes(&view));
 }
 
-/* Proves that a task reads the memory space of its own device only. Transfers are exempt. */
+/* Proves that a task reads only the memory space of its own device. Transfers are exempt. */
 static int
 check_spaces(const struct values *s, int32_t task)
 {

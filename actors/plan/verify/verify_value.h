@@ -8,14 +8,15 @@
 #include "actors/plan/verify/verify.h"
 
 struct content {
-    /* REF_NODE or REF_LEAF: the value before all moves; REF_NONE: a move of an empty value made the content */
+    /* value in the register: REF_NODE or REF_LEAF, the value before all moves. REF_NONE: any empty value, because
+     * the register was filled by a move without sources */
     struct ref ref;
-    const struct layout *layout; /* layout of the value; NULL: the content is a stage buffer */
-    /* mesh position; for a stage buffer: its index; for received data: index of the incoming channel */
+    const struct layout *layout; /* layout of the value; NULL: the register is a stage buffer of a move */
+    /* mesh position of the shard. For a stage buffer: its index. For received data: index of the incoming channel */
     int32_t pos;
-    bool received;               /* received from another host: slices of a shard or stage buffer */
-    const struct plan_move *box; /* move that made the content; NULL: a kernel did */
-    /* content made by a kernel: view with the order in which its dimensions are stored; NULL: row-major */
+    bool received;               /* true: slices of a shard or stage buffer, received from another host */
+    const struct plan_move *box; /* move that filled the register; NULL: a kernel filled it */
+    /* view that states the order in which the kernel stored the dimensions; NULL: row-major */
     const struct view *turned;
 };
 
@@ -23,27 +24,29 @@ struct values {
     struct proof *v;
     struct content *out; /* by out-port: content of its registers */
     int32_t *space;      /* by task: memory space of its results */
-    int32_t *done;       /* by node: number of positions whose tasks were proved */
+    int32_t *done;       /* by node: number of its local positions whose tasks were proved */
     int32_t *root_task;  /* by root part: task that writes the part; -1: none yet */
     /* by result, then by leaf: true if the value is fetched again for every micro-batch (value_again) */
     bool *again;
-    const void ***version; /* by node and argument: maker of the addends, as *version of value_read() identifies it */
-    /* *version of value_read(). node_version: by node whose result is a sum over micro-batches or a dense copy;
-     * root_version: by root that a task copies */
+    /* by node and argument: kernel or move that made the addends of a partial value (value_read()) */
+    const void ***version;
+    /* kernel or move that made the addends of values that no kernel reads. node_version: by node whose result is
+     * summed over micro-batches or copied dense; root_version: by root that a task copies */
     const void **node_version, **root_version;
     const void *box_version;
-    int32_t sum;      /* node whose sums are being proved */
-    int32_t box;      /* index of the current move */
-    int32_t box_task; /* number of tasks of the current move proved so far */
-    /* the previous task moved a channel's data only to or from a cpu device; the next task must do the rest */
+    int32_t sum;      /* node of the sum over micro-batches whose tasks are under proof */
+    int32_t box;      /* index of the move under proof */
+    int32_t box_task; /* number of tasks of this move proved so far */
+    /* true: the previous task was a transfer to a cpu device, or a RECV for a transfer. The next task must be the
+     * second half of that channel end */
     bool halfway;
-    struct ref box_ref; /* value that the current move reads */
+    struct ref box_ref; /* value that the move under proof reads */
     struct redistributions crosses;
-    const struct redistribution *cross; /* steps and channels of the current move in this partition */
+    const struct redistribution *cross; /* steps and channels of that move in this partition */
     struct hash_table kernels;          /* kernels that were proved already, by address */
-    int32_t filled, nfill;              /* shared shard under proof: its first FILL task; number of its FILL tasks */
-    int32_t joined;                     /* shared shard that is being joined: its first FILL task */
-    int32_t *collected; /* by device: its last collective task so far, -1: none; NULL: no collective yet */
+    int32_t filled, nfill; /* first FILL task of the shared shard under proof; number of its FILL tasks so far */
+    int32_t joined;        /* first FILL task of the shared shard whose JOIN tasks are under proof */
+    int32_t *collected;    /* by device: its last collective task so far, -1: none; NULL: no collective yet */
 };
 
 /* ---- verify_part.c ---- */
@@ -53,28 +56,28 @@ struct view value_part(const struct layout *l, const struct type *t, int pos);
 /* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor; *skip:
  * elements from the shard's start to the slice. */
 struct view value_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
-/* Returns the value from which moves made r; r itself if no move made r. */
+/* Returns the value of which r is a copy that moves made; r itself if no move made r. */
 struct ref value_unmoved(const struct proof *v, struct ref r);
 bool value_varies(const struct proof *v, struct ref r); /* returns true if the value differs between micro-batches */
 /* Returns a pointer to the flag of value r in s->again: true if the value is fetched again for every micro-batch. */
 bool *value_again(const struct values *s, struct ref r);
-/* Finds shard pos of value r in layout l in a register or leaf with content c. Returns the view of the shard, and
- * in *skip the elements before it. Returns false if c does not contain the shard. */
+/* Looks for shard pos of value r in layout l in a register or leaf with content c. Returns true if the shard is
+ * there: *view is the shard's view, *skip the number of elements before it. */
 bool value_find(const struct proof *v, const struct content *c, struct ref r, const struct layout *l, int pos,
                 struct view *view, int64_t *skip);
-/* The operand of view operator n is stored in a register or leaf with content c. Returns the view of the part
- * that is the operator's result, and in *skip the elements before the part. Returns false if strides cannot
- * express the view. */
+/* Looks for the result of view operator n in a register or leaf with content c, which stores the operator's
+ * operand. Returns true if strides can express the result: *view is its view, *skip the number of elements before
+ * it. */
 bool value_find_view(const struct proof *v, const struct content *c, const struct prog_node *n, int pos,
                      struct view *view, int64_t *skip);
 /* Finds the content of the register or leaf that argument a of a task reads. */
 int value_content(const struct values *s, int32_t task, int32_t a, struct content *c);
 struct content *value_result(const struct values *s, int32_t task, int32_t k);
-/* Prove that argument a is shard pos of value r in layout l. value_read() returns the shard's view, and in *skip
- * the elements from the start of the register or leaf. value_read_at() proves that the argument's offset is this
- * number of elements. Both functions also prove that the addends of a partial value belong together: all
- * positions must read addends made by the same kernel or move. *version: identifies that kernel or move; NULL
- * before the first call for a value. */
+/* Prove that argument a of a task is shard pos of value r in layout l. value_read() returns the shard's view, and
+ * in *skip the number of elements from the start of the register or leaf to the shard. value_read_at() proves that
+ * the argument's offset is this number. Both functions also prove that the addends of a partial value belong
+ * together: tasks at all positions must read addends made by the same kernel or move. *version: identifies that
+ * kernel or move; NULL before the first call for a value. */
 int value_read(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
                const void **version, struct view *view, int64_t *skip);
 int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r, const struct layout *l, int pos,
@@ -83,11 +86,11 @@ int value_read_at(const struct values *s, int32_t task, int32_t a, struct ref r,
  * expects the device at the task's mesh position. */
 int value_on(const struct values *s, int32_t task, int kind, int rank);
 int value_at(const struct values *s, int32_t task, const struct layout *l);
-/* Proves that the task acts once per micro-batch (piece true) or once, and publishes results after every `every`
- * acts. */
+/* Proves the task's rate. piece true: the task must act once per micro-batch; false: once per run. every: number of
+ * acts after which the task must publish a result. */
 int value_rate(const struct values *s, int32_t task, bool piece, int32_t every);
 
-/* ---- verify_value.c: proofs of tasks by kind ---- */
+/* ---- verify_value.c: proofs of tasks, one function per kind of task ---- */
 
 /* Returns the source of operand k of a chain's member: an earlier member or an input of the chain. The source has
  * index -1 if neither is found. */
@@ -105,17 +108,18 @@ int value_kernel(struct values *s, int32_t task);
 /* ---- verify_move.c ---- */
 
 int value_move(struct values *s, int32_t task);
-/* Proves the node and the rate of a task that moves the value s->box_ref. */
+/* Proves that the task is part of the move of value s->box_ref: the task must name the node of that value, and act
+ * as often as the value requires. */
 int value_moves(struct values *s, int32_t task);
-/* Prove the windows of a step: value_takes() proves the window that a source reads, value_fills() proves the
- * window of the destination. */
+/* Prove one step of a move. value_takes() proves that source f is this window of its argument. value_fills() proves
+ * that the destination is this window of the result. */
 int value_takes(const struct values *s, int32_t task, const struct box_from *f, const struct view *view, int64_t skip);
 int value_fills(const struct values *s, int32_t task, const struct box_move *m, const struct view *view, int64_t skip);
 /* Proves that source f reads shard pos of the moved value. Returns the window of `slice` in the shard. */
 int value_source(struct values *s, int32_t task, const struct box_from *f, int32_t pos, const struct box *slice,
                  struct view *view, int64_t *skip);
-/* Proves, at the first task of a move, the move's place in the list and the moved value. Sets s->cross and
- * s->box_ref. */
+/* Proves, at the first task of a move, that the move has the right place in the list and moves the right value.
+ * Sets s->cross and s->box_ref. */
 int value_begin_move(struct values *s, int32_t task);
 
 /* ---- verify_collective.c ---- */
@@ -129,12 +133,12 @@ int value_recv(struct values *s, int32_t task);
 int value_p2p_send(struct values *s, int32_t task);
 int value_p2p_recv(struct values *s, int32_t task);
 int value_transfer(struct values *s, int32_t task);
-/* The tasks of a hop have a fixed order: SENDs, RECVs, FILLs of stage buffers, FILLs of shards (send.c). Returns
- * the turn of the next task. *which: index of the outgoing or incoming channel, of the stage buffer, or of the
- * shard. */
+/* Groups of tasks of a hop, as value_turn() returns them for the next task of the hop. The order is: SENDs of
+ * shards; for each level of stage buffers RECVs, FILLs of these stage buffers, and SENDs of them; RECVs for shards;
+ * FILLs of shards (send.c). *which: index of the channel, stage buffer or shard. */
 enum turn { SEND_ALL, RECV_ALL, FILL_STAGES, FILL_PARTS, NO_TURN };
 enum turn value_turn(struct values *s, int32_t *which);
-/* Proves, after the last task of a move, that the move has all its tasks. */
+/* At the last task of a move, proves that the move had all its tasks. At other tasks, does nothing. */
 int value_end_move(const struct values *s, int32_t task);
 /* Proves that argument f->arg is the receive buffer of the right channel: the channel for source i of the step. */
 int value_received(struct values *s, int32_t task, const struct box_work *w, const struct box_step *step, int32_t i,
