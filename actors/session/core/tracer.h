@@ -34,12 +34,14 @@ struct tracer {
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
      * micro-batches; false if the batch's value is their mean. */
     bool (*adds)(const struct val *v);
-    /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
-     * v. */
+    /* Returns the batch's value of v if v is a sum or a mean over rows; the value is known after the last
+     * micro-batch. Returns v otherwise. */
     int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
-    /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
+    /* Makes *g, the gradient of v, a value of one micro-batch, if v has rows of the batch and *g is the same for
+     * all micro-batches. */
     int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
-    /* Returns why the node has no gradient per micro-batch, for a message after the node's name; NULL: it has one. */
+    /* Returns the reason why the node has no gradient in a micro-batch, for an error that begins with the node's
+     * name. NULL: the node has a gradient. */
     const char *(*ungraded)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
@@ -56,15 +58,17 @@ struct trace;
 struct session_trace {
     struct trace *now; /* trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
-    int32_t pieces;                /* number of micro-batches of the step */
-    int32_t segments;              /* number of segments of the arguments' rows (batch/segments.h); 0: lengths differ */
-    int64_t rows;                  /* rows of the arguments in one micro-batch; 0: without arguments */
-    int64_t nrandom;               /* number of random calls in the trace so far */
-    struct batch_numbers *numbers; /* numbers of the whole batch (batch/batch_numbers.h); NULL: none */
+    int32_t pieces;   /* number of micro-batches of the step */
+    int32_t segments; /* number of segments into which shard boundaries cut the arguments' rows (batch/segments.h); 0:
+                         unequal lengths */
+    int64_t rows;     /* number of rows of the arguments in one micro-batch; 0: the step has no arguments */
+    int64_t nrandom;  /* number of random calls in the trace so far */
+    struct batch_numbers
+        *numbers; /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* the trace only serves to compute the numbers of the whole batch */
-    bool differs; /* the last trace failed because the function made other calls for the whole batch */
+    bool whole;   /* this trace calls the function with the whole batch, only to record the numbers that it computes */
+    bool differs; /* the last trace failed: the calls for a micro-batch were not those for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
 
