@@ -128,7 +128,8 @@ shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis
     return layout_new(a, p, sbp, NULL, l);
 }
 
-/* Adds a shift: reads the operand on the shifted placement. */
+/* Adds a shift along a mesh axis: the result has the devices of the operand, and each device reads the shard of
+ * another device. */
 static int
 add_shift(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
           struct val **out)
@@ -191,8 +192,8 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* If a call returns its operand, adds a reshape to the operand's shape, so that a separate node carries the
- * strategy. */
+/* Adds a reshape to the present shape if a call returns its operand itself. The strategy of the call needs a node
+ * of its own. */
 static int
 look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
@@ -491,7 +492,7 @@ shown_below(const struct call_context *ctx, struct val *v, const struct node **v
     return v;
 }
 
-/* Calls the n views of `view` on x, from the last to the first. */
+/* Applies the n views of `view` to x, from the last to the first. */
 static int
 show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)

@@ -24,7 +24,7 @@ struct own_function {
     struct type *type;  /* types of the results */
     const struct layout **layout;
     uint64_t mark;        /* mark of the backward pass that reached this record last */
-    int32_t npending;     /* reached nodes that the pass has not visited yet */
+    int32_t npending;     /* number of reached nodes of this call that the pass has not visited yet */
     struct val **dresult; /* gradients of the results in this pass; NULL: none */
 };
 enum { SAVED_INPUT = -1, SAVED_INNER = -2 };

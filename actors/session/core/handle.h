@@ -13,7 +13,8 @@ struct rille_session;
 struct hook {
     struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
     int64_t id;
-    int out;           /* index among the node's results */
+    /* index of the result among the results of its node */
+    int out;
     rille_hook_fn *fn; /* function of the user; NULL: the hook was removed, or `retains` gets the gradient */
     struct rille_hook_user user;
     struct rille_tensor *retains; /* the handle that gets the gradient; the hook has a reference to it. NULL: none */
@@ -57,8 +58,8 @@ struct session_handles {
 };
 
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
-/* Returns true if t is a variable, to which values can be assigned. While t's value has a recorded gradient, t is
- * no leaf. */
+/* Returns true if values can be assigned to t in place: t is a variable. While the variable's value has a recorded
+ * gradient, t->leaf is false. */
 bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
@@ -72,8 +73,8 @@ struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Frees the structs of freed handles, when the session is closed. */
 void handles_free(struct session_handles *h);
-/* hook_end ends a hook; its record stays in the list. hook_free and hooks_free free records, too. While hooks are
- * called, records stay until the last of these calls ends. */
+/* hook_end removes a hook's function, but leaves its record in the list. hook_free and hooks_free free records,
+ * too. While hooks are called, records stay until the last of these calls ends. */
 void hook_end(struct hook *h);
 void hook_free(struct rille_session *s, struct hook *h);
 void hooks_free(struct rille_session *s, struct hook **hooks);

@@ -47,7 +47,7 @@ struct copying {
     struct pair *pair;
     int32_t n, capacity;
     struct rille_session *s;
-    struct summed *summed; /* summed[i]: request for the digests of sum[i] */
+    struct summed *summed; /* summed[i]: request for the digests that are stored in sum[i] */
     struct sum **sum;
     int32_t nsum, summed_capacity, sum_capacity;
     pthread_t thread;
@@ -182,8 +182,8 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the neighbour of a device: the device with the same index on the next host. If that host has fewer
- * devices, returns its last device. */
+/* Returns the neighbour of a device, to which its shards are copied: the device with the same index on the next
+ * host. If that host has fewer devices, returns its last device. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -327,8 +327,9 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal. If
- * a majority agrees, that is true of the minority only; without a majority, of every shard that differs. */
+/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal.
+ * If a majority of the shards agrees, only shards of the minority may be wrong; without a majority, every shard
+ * that differs may be. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {

@@ -172,7 +172,8 @@ snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->snapshots.taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear(); /* the next run reports a lost host */
+    /* ignores an error: if a host was lost, the next run reports the loss */
+    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear();
 }
 
 static int
@@ -241,7 +242,8 @@ doubt_free(struct doubt **dp)
     free(d);
 }
 
-/* Takes the copy whose replicas differ out of the snapshot, and fails. */
+/* Moves the copy whose replicas differ out of the snapshot into s->snapshots.doubt, and fails with a text that
+ * lists the replicas. */
 static int
 doubt_replicas(struct rille_session *s, struct kept *k, int which)
 {
@@ -404,8 +406,8 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
-/* Counts losses in succession at the same place, without a new snapshot since. Fails at the third of them, because the
- * job would be lost there again and again. */
+/* Counts losses of workers in succession at the same operator call, without a new snapshot since. Fails at the
+ * third loss, because the job would be lost there again and again. */
 static int
 count_loss(struct rille_session *s)
 {

@@ -44,13 +44,15 @@ struct fitter {
      * program */
     struct program *planned;
     struct arena tmp;
-    bool searched;  /* a schedule search chooses the schedule */
-    int32_t nstage; /* number of stages, each with a share to recompute; 0: no recomputation by shares */
+    bool searched; /* a schedule search chooses the schedule */
+    /* number of stages for which a share to recompute is chosen; 0: no shares are chosen */
+    int32_t nstage;
 };
 
 /* ---- one plan ---- */
 
-/* Returns the schedule's name for the schedule search; "memory" for a schedule given by numbers. */
+/* Returns the name of the schedule for the schedule search; "memory" (least memory) if the search does not know
+ * the user's schedule. */
 static const char *
 schedule_of(const struct fitter *f)
 {
@@ -70,8 +72,8 @@ assign_program(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Returns a new program with layouts. If a planner chose the layouts, no pass may reorder nodes, because the
- * planner's result refers to nodes by index. */
+/* Returns a new program with layouts, which recomputes the share parts[i] of stage i (NULL: no shares). If a
+ * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -89,9 +91,9 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
 
 /* Constraints of a schedule search. */
 struct search {
-    int64_t most; /* limit for activations, bytes per device; 0: none */
+    int64_t most; /* memory limit for activations, bytes per device; 0: none */
     bool least;   /* search for the schedule with the least memory */
-    bool narrow;  /* allow the fewest results in flight between stages */
+    bool narrow;  /* allow as few results in flight between stages as possible */
 };
 
 static int
@@ -145,8 +147,8 @@ activations(struct fitter *f, const struct program *p)
     return schedule_search_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
-/* Returns the predicted time of a step by simulating the tasks of its plan. The pipeline simulator is less exact,
- * because it does not know which tasks are fused. */
+/* Returns the predicted time of a step. If the user gave no costs, simulates the tasks of the plan, because the
+ * pipeline simulator does not know which tasks are fused. */
 static double
 program_time(struct fitter *f, const struct plan *p)
 {

@@ -47,8 +47,9 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Lets the layouts of an optimiser's state follow the parameter's layout. The update of a free leaf reads the
- * state: the variables with the shape of the parameter. */
+/* Makes the layouts of an optimiser's state follow the layout of its parameter, if the planner may choose the
+ * parameter's layout. The state consists of the variables of the parameter's shape that the parameter's update
+ * reads. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {

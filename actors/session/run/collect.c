@@ -220,8 +220,8 @@ folds_to_little(const struct node *n)
     return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
-/* Emits node i, then recursively the nodes that follow it. hosted[i]: first node that follows node i; next[j]: the
- * next node that follows the same node as j; -1: none. */
+/* Appends node i to `order`, then recursively the reductions that are moved behind node i. hosted[i]: first
+ * reduction behind node i; next[j]: reduction that follows j behind the same node; -1: none. */
 static void
 emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
 {
@@ -229,9 +229,9 @@ emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t 
     for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit_node(c, j, hosted, next, order, n);
 }
 
-/* Moves each large reduction directly after the node of its operand and the element-wise nodes after that node. In
- * the order of the walk, the gradient of a bias comes late, when its operand has left the caches. The early result
- * costs little memory, because it is small. */
+/* Moves each reduction with a small result, such as a bias gradient, forward: directly behind the node of its
+ * operand, and behind element-wise nodes that follow this node. In the order of the walk, the reduction would come
+ * late, when its operand has left the caches. Its early result costs little memory. */
 static void
 folds_early(struct collection *c)
 {
@@ -417,7 +417,8 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
     put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* Returns a reference to a value as one number for the key, because padding bytes of a struct are undefined. */
+/* Packs a reference to a value into one number for the key. A struct cannot be part of the key, because its
+ * padding bytes are undefined. */
 static int32_t
 packed_ref(const struct val *v)
 {
@@ -570,7 +571,7 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* second copy, which collection_unfinished changes */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* copy of the counts; nothing is subtracted from it */
     return c->use;
 }
 

@@ -27,9 +27,10 @@ struct remote_part {
     uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs on this device */
     int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
-    uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
+    /* addresses of leaf shards, root shards and arenas on the host, as numbers, in this order */
+    uint64_t *place;
     int nplace;
-    struct host_report report; /* reports of the host's workers on runs; unused for the session's host */
+    struct host_report report; /* reports of the host's workers on the last run; unused for the session's host */
 };
 
 /* The cluster state of a runner. */

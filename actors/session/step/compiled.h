@@ -19,8 +19,10 @@ struct origin {
     int32_t input; /* index of the argument */
     /* by reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
     struct rille_tensor *t;
-    bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
-    struct val *val; /* FROM_VALUE: the value that the trace captured, by reference */
+    bool free; /* variables and arguments: the planner could choose the layout when the step was traced */
+    /* true: the layout of this variable or argument was still open when the step was traced, so the planner may
+     * choose it */
+    struct val *val;
 };
 /* A variable that the traced calls read, even if the step does not need it. A call of the step requires the same
  * requires_grad of the variable as in the trace. */
@@ -34,7 +36,7 @@ struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
     struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
-    /* operator that reduces the rows that micro-batches have computed, one row each, to the result; NULL: none */
+    /* operator that reduces the joined values of all micro-batches (one row each) to the result; NULL: none */
     const struct op *reduce;
 };
 /* Records whether a variable has a gradient before and after the trace. A call requires the state from before the
@@ -72,8 +74,9 @@ struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
     struct rille_live **live; /* live numbers, by reference; each number's function runs once per call */
-    int64_t nrandom;          /* number of ordinals that random operators use per call */
-    bool asking;              /* the functions of live numbers are running */
+    /* number of calls of random operators in the step; each call of the step advances the session's counter by it */
+    int64_t nrandom;
+    bool asking; /* the functions of live numbers are running */
 };
 /* State of variables that a call requires. */
 struct step_variables {
@@ -94,7 +97,7 @@ struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* neighbours in the session's list */
     struct runner *runner;
-    /* owned: step that runs before each call and writes totals of the batch into variables; NULL: none */
+    /* owned: step that runs before each call and writes sums over the whole batch into variables; NULL: none */
     struct rille_graph *totals;
     bool meta; /* runs on meta devices: calls return tensors without values */
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */

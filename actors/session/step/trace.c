@@ -67,7 +67,7 @@ struct trace {
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* placements on which nodes run once per micro-batch */
+    const struct place **fed; /* placements on which nodes run once per micro-batch, so data reaches them */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
@@ -164,7 +164,7 @@ static int
 classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
-    for (int i = 0; i < n->nin; i++) { /* a handle for a result of the trace would keep its nodes in memory */
+    for (int i = 0; i < n->nin; i++) { /* notes no results of the trace: handles would keep their nodes in memory */
         const struct val *v = n->in[i];
         bool made_here = v && v->node && v->node->traced;
         if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
@@ -491,7 +491,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     return 0;
 }
 
-/* Computes captured values that are not computed yet. */
+/* Computes values from outside the trace that traced calls read, if they are not computed yet. */
 static int
 capture_trace(struct rille_session *s, int n, struct val *const *root)
 {

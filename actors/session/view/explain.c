@@ -42,7 +42,7 @@ struct teller {
     struct explain_candidates alternatives;
     struct assigned *planned; /* result of the planner, for a planned step; else NULL */
     struct hint_conflicts conflicts;
-    struct local_set mines; /* mesh positions on the session's host, if there are several hosts */
+    struct local_set mines; /* mesh positions on the session's host; only if there are several hosts */
 };
 
 static void
@@ -182,7 +182,7 @@ tell_op(struct teller *t, const struct prog_node *n)
 
 /* ---- moves ---- */
 
-/* Returns true if all devices of the placement are in the memory space. */
+/* Returns true if all devices of the placement are in this memory space. */
 static bool
 lies_in(int32_t space, const struct place *p)
 {
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Plans a hop as a run does: a reduction between hosts may be hierarchical. */
+/* Plans one hop (collective step of a move) as a run does: a reduction between hosts may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -469,7 +469,8 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Adds the conflict of hints that caused the last described move, if any. */
+/* Adds the conflict that caused the last described move, if any: a conflict between two hints (layouts that the
+ * program fixes). */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)
@@ -529,7 +530,7 @@ print_meetings(struct teller *t)
         str_add(&t->text, "no hints conflict\n");
 }
 
-/* Prints how many regrets are known only as an interval. */
+/* Prints how many candidates' regrets (cost above the best plan) are known only as an interval. */
 static void
 print_open(struct teller *t)
 {
