@@ -20,7 +20,7 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
     }
 }
 
-/* Writes a list of the numbers of micro-batches that divide every segment: "1, 2, 4". */
+/* Fails with E_SHAPE. The error lists the numbers of micro-batches that divide every segment: "1, 2, 4". */
 static int
 segments_no_pieces(const struct segments *s, int64_t rows)
 {

@@ -66,7 +66,8 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
     if (!tracing(ctx->s)) return build_add(ctx, op, in, attr, &made, out);
-    /* drops the call's strategy, because the views of a moved operand are separate calls (reuse_below) */
+    /* the views that a move of an operand makes are separate calls (reuse_below), so the call's strategy does not
+     * apply to them */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
@@ -313,10 +314,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
- * new node. Outside a trace, the existing value must be an operand, because older values may be freed. The
- * inverse view of a moved view equals the original value only if the layouts agree, too. A value that needs a
- * gradient never replaces another value. */
+/* Returns an existing value that equals the result of the call (for instance, of a transpose of a transpose);
+ * NULL: none. A call with a strategy always gets a new node. Outside a trace, the existing value must be the
+ * operand, because older values may be freed. If the call inverts a view, the view must have read its operand
+ * without a move. A value that needs a gradient never replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -346,7 +347,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
 
 enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
 
-/* Returns true if at most *left calls make the unplaced value, and none of these calls reads data or has run yet. */
+/* Returns true if v, an unplaced value, is made by at most *left calls that read no data and have not run yet. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {
@@ -470,8 +471,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if only one
- * of v and the operand needs a gradient, or if v was made before the trace in progress. */
+/* Returns true if v is an uncomputed view of all elements of its operand. Returns false if only one of v and its
+ * operand needs a gradient, or if v was made before the trace in progress. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {

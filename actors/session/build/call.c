@@ -224,7 +224,7 @@ live_value(struct rille_session *s, struct rille_live *live)
     struct number n = {.kind = NUM_FIXED};
     if (tracing(s)) {
         n = (struct number){.kind = NUM_LIVE, .is_int = live->whole, .live = live};
-        live->nref++; /* reference of the number operand; the graph drops it */
+        live->nref++; /* a reference for the number operand, which the graph drops */
     } else {
         double f;
         if (live->fn(live->arg, &f)) return NULL;

@@ -109,8 +109,8 @@ reach_inner(struct sweep *w, struct val *v, int32_t region)
     if (!v->node->accumulate && !v->node->after) reach_value(w, v);
 }
 
-/* Marks the arguments of the user's function as reached, instead of the operands of node n, which is a view of the
- * function's result. If n is recomputed, also marks the values that the function's forward computed and saved. */
+/* n is a view of one result of a user's function. Marks the arguments of the function as reached, instead of n's
+ * operands. If n is recomputed, also marks the values that the function's forward computed and saved. */
 static int
 reach_function(struct sweep *w, const struct node *n)
 {

@@ -64,7 +64,8 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* a later val_drop() ends a reference and a keep, so both are taken */
+        val_keep(f->in[i]); /* val_drop() ends a reference and a keep (the need for the bytes), but f had only the
+                               reference */
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);

@@ -148,8 +148,8 @@ number_files(struct saving_shards *g, const char *path)
     }
 }
 
-/* Checks that this process sees a worker's file, too. If not, the hosts do not share the folder. A worker has already
- * checked that the store lists its object. */
+/* Checks that this process sees the file that worker i wrote. If not, the hosts do not share the folder. Skips
+ * files in an object store, because the worker has checked those. */
 static int
 check_file(const struct saving_shards *g, int i)
 {

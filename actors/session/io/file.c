@@ -180,11 +180,11 @@ struct wanted { /* window of an entry of a file, and the dtype to convert to */
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
-    int skip;          /* number of leading axes of size 1 that the result omits */
+    int skip;          /* number of leading axes of size 1 that the requested tensor omits */
     struct box window; /* box in the entry's coordinates */
 };
 
-/* Reads box b of the requested tensor. */
+/* Reads box b, in coordinates of the requested tensor, from the file. */
 static int
 read_wanted(void *arg, const struct box *b, void *out)
 {
@@ -481,7 +481,8 @@ static int
 save_and_remove(struct rille_saving *g)
 {
     TRY(save_now(g));
-    /* a store may have lost bytes that it reported as stored: the old checkpoint stays until the new one is read */
+    /* an object store may have lost bytes that it confirmed: removes the old checkpoint only after the new one was
+     * read */
     if (g->nold && store_is_url(g->path)) TRY(safetensors_verify(g->path));
     for (int i = 0; i < g->nold; i++) TRY(file_remove(g->old[i]));
     return 0;

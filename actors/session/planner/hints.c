@@ -28,7 +28,7 @@ where_text(struct arena *a, const struct line *l)
     return arena_strdup(a, text);
 }
 
-/* Returns true if the nodes belong to one call with one strategy. */
+/* Returns true if both nodes are parts of one call and have the strategy of that call. */
 static bool
 is_with(const struct prog_node *x, const struct prog_node *y)
 {

@@ -11,9 +11,10 @@
 
 /* Parses the name of a planner mode. E_ARG: unknown name; the text lists all modes. */
 int planned_mode(const char *name, enum solve_mode *out);
-/* Chooses layouts for g's program p (leaves come from g->origin, roots become g->outcome) and keeps the result in g.
- * limit: bytes per device by the planner's count; 0: none. quick: takes the first layouts found, always in mode
- * "optimal". *least: the least memory known if no layouts fit the limit; 0: success, or another error. */
+/* Chooses layouts for p, the program of step g, and keeps the result in g. The leaves of p are those of g->origin,
+ * and its roots those of g->outcome. limit: bytes per device by the planner's count; 0: none. quick: takes the
+ * first layouts found, always in mode "optimal". *least: if no layouts fit the limit, the least memory known;
+ * otherwise 0. */
 int planned_assign(struct rille_graph *g, struct program *p, const struct rille_graph_options *o, int64_t limit,
                    bool quick, struct assign_least *least);
 /* ZeRO: splits updates and the optimiser's state over the ranks that hold the same shard of a parameter. */
@@ -21,13 +22,13 @@ int planned_zero(struct rille_graph *g, struct program *p, int level);
 /* Gathers sharded variables a second time for the backward pass (offload.h). Called before a planner chooses
  * layouts. */
 void planned_gather(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
-/* Lets a new version that a move produces overwrite the variable's old version. */
+/* Lets a move that produces a variable's new version write into the buffer of the old version. */
 void planned_land(struct rille_graph *g, struct program *p);
-/* Rewrites a program with layouts to save memory: gathers values a second time or offloads values until backward.
- * Also lets new versions overwrite old versions. */
+/* Rewrites a program with layouts to save memory. For backward, sharded variables are gathered a second time, or
+ * values are offloaded until then. New versions may overwrite old versions. */
 int planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o);
-/* Marks the leaves and roots of p whose layouts the planner may choose, and also leaf `also` (-1: none). leaf and
- * root have room for all leaves and roots. */
+/* Marks the leaves and roots of p whose layouts the planner may choose. also: another leaf to mark; -1: none.
+ * leaf, root: arrays by leaf and by root of p. */
 void planned_freedom(const struct rille_graph *g, const struct program *p, int32_t also, struct assign_leaf *leaf,
                      struct assign_root *root);
 /* Returns the leaf to which r refers, directly or through moves; -1: none. */
@@ -49,8 +50,8 @@ int planned_end(const struct planned_clock *c, int status);
 /* Computes the regret of each candidate that was not chosen, if the regrets are not known yet. Does nothing if no
  * planner was used. */
 int planned_regret(struct rille_graph *g);
-/* Adds to the planner's record: predicted time, memory of the plan, and scratch memory of kernels. Does nothing if
- * no planner was used. */
+/* Adds to the planner's record: predicted time of the step, memory of the plan, and scratch memory of kernels.
+ * Does nothing if no planner was used. */
 int planned_told(struct rille_graph *g);
 /* Records the memory that a plan with these layouts holds. */
 void planned_measure(struct assigned *a, const struct plan *p);

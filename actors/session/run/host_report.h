@@ -17,7 +17,8 @@ struct host_report {
     int64_t nacted, acted_capacity;
     uint64_t *busy; /* pairs: device, and its busy time in ns */
     int64_t nbusy, busy_capacity;
-    bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
+    /* good: the run succeeded; marked: the report has been copied into the actors of the plan partition */
+    bool good, marked;
     bool settled;      /* act times are aligned with those of other hosts */
     struct plan *plan; /* plan partition of the host; NULL: not compiled yet */
     struct actors *actors;

@@ -159,9 +159,9 @@ was_computed(const struct node *n)
     return was;
 }
 
-/* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be
- * invalid. Skips results that were computed before: only handles that await garbage collection refer to such a
- * result. */
+/* Returns true if v is not computed and reads a value that is being replaced. *doubtful: true if the computation
+ * of v checks data, so that invalid data make it fail. Skips results that were computed before: only handles that
+ * await garbage collection refer to such a result. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {

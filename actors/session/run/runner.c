@@ -76,7 +76,8 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* Allocates the buffers of root k. If micro-batches are joined, dimension 0 is longer. */
+/* Allocates the buffers of root k. If the root joins the rows of all micro-batches, its dimension 0 is longer than
+ * that of one micro-batch. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
 {

@@ -125,8 +125,8 @@ rille_live_ask(struct rille_live *l)
     return 0;
 }
 
-/* Checks that every stage with a loss gets data. A loss without data is allowed as a regulariser, on a placement
- * that gets data; elsewhere it is an error. */
+/* Checks the losses that read no batch data. Such a loss is allowed as a regulariser, if other nodes on its
+ * placement read batch data; otherwise it is an error. */
 static int
 all_fed(const struct trace *r)
 {

@@ -65,8 +65,8 @@ task_group(const struct charting *x, int32_t task)
     return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)chart_task_cost(x->p, task);
 }
 
-/* Returns the given cost of a group, ns. If the stage's input needs no gradient, all of backward counts as weight
- * gradient. */
+/* Returns the cost that the user gave for a group of tasks, ns. If the stage's input needs no gradient, all of
+ * backward counts as weight gradient. */
 static double
 given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
 {
@@ -292,7 +292,7 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* Fills in the memory that devices hold over time. */
+/* Fills in the memory for activations of the schedule and of 1F1B, and the share of results that is recomputed. */
 static void
 report_search(struct charting *x)
 {

@@ -195,8 +195,8 @@ is_least_known(const struct least_found *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* Returns the bytes by which a plan exceeds the planner's count; negative if the planner counted too much. Exact
- * if the plan was compiled; otherwise the scratch memory. */
+/* Returns the bytes of a plan that the planner's count lacks; negative if the count is too high. Exact for a
+ * compiled plan; otherwise the scratch memory alone. */
 static int64_t
 beside(const struct assigned *a)
 {
