@@ -91,7 +91,8 @@ segments_alike(const struct segments *s)
     return MAX(1, s->n);
 }
 
-/* Returns the number of segments in rows lo to hi; -1: lo or hi is inside a segment. */
+/* Returns the number of segments (rows between shard boundaries) in rows lo to hi; -1: lo or hi is inside a
+ * segment. */
 static int32_t
 count_in(const struct segments *s, int64_t lo, int64_t hi)
 {

@@ -269,13 +269,14 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     if (status == E_SBP && ctx->strategy && op->split_form) {
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives the call again to report its error */
+        /* the second derivation reports the error of the call */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d);
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
         TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
-        /* derives again, because split_form may have evicted the entry from the memo */
+        /* derives again, because the calls in split_form may have cleared the memo that holds the derivation */
         TRY(derive_call(ctx, op, nin, in, attr, &made, &d));
     }
     ctx->s->calls.price += d->price;

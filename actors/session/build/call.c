@@ -240,7 +240,7 @@ operand_at(const struct op *op, int noperand, int i)
     return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
 }
 
-/* Sets *out to an operand that is no tensor: a number, a live number, or none. */
+/* Sets *out to an operand that is no tensor: a constant, a live number (the value of a user function), or none. */
 static int
 operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *given,
         struct val **out)
@@ -258,8 +258,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
 }
 
-/* Returns the number operand for a random operator's seed or ordinal. In a trace, the ordinal counts from the start
- * of the trace. */
+/* Returns the number operand for a random operator's seed or its ordinal (number of earlier random calls). In a
+ * trace, the ordinal counts from the start of the trace. */
 static struct val *
 hidden_number(struct rille_session *s, enum number_kind kind)
 {

@@ -21,8 +21,8 @@ struct derived {
     const struct layout **want; /* [nin] requested layouts of operands */
 };
 
-/* Returns the derivation of a call from the memo, or makes a new one in `made`. made->want has room for nin
- * layouts. */
+/* Finds the types and layouts of a call's results (its derivation): returns those in the memo, or makes new ones
+ * in `made`. made->want has room for nin layouts. */
 int derive_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                 const struct attr *attr, struct derived *made, const struct derived **out);
 /* Returns the bytes that all ranks together receive for a move. arg: unused. */

@@ -22,7 +22,8 @@
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
     struct val *total; /* sum of the contributions added so far; NULL: none */
-    /* contributions not yet in `total`, because their operator can add several of them in one call (rewrite.sum) */
+    /* contributions not yet in `total`: results of operators that can be called once for several contributions
+     * (rewrite.sum) */
     struct val **part;
     int32_t npart, part_capacity;
 };
@@ -101,7 +102,8 @@ has_function(const struct node *n)
     return n->own && n->own->function;
 }
 
-/* Marks v as reached if a node of this recomputation region computes v, so that v is recomputed with the region. */
+/* Marks v as reached if a node of this recomputation region computes v. The backward pass then recomputes v
+ * together with the region. */
 static void
 reach_inner(struct sweep *w, struct val *v, int32_t region)
 {

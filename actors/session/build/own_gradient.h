@@ -11,7 +11,7 @@
 #include "actors/session/core/call_context.h"
 #include "actors/session/core/handle.h"
 
-/* A call of a function with a user-defined gradient. The nodes of the function's results share the record. */
+/* A call of a function with a user-defined gradient. All nodes that are results of this call share the record. */
 struct own_function {
     struct rille_session *s;
     struct rille_backward user; /* name: interned by the graph */
@@ -23,7 +23,7 @@ struct own_function {
     int *saved_from;    /* by saved tensor: index among the results; SAVED_INPUT: an argument; SAVED_INNER: neither */
     struct type *type;  /* types of the results */
     const struct layout **layout;
-    uint64_t mark;        /* mark of the backward pass that reached this record last */
+    uint64_t mark;        /* graph mark of the last backward pass that reached this call */
     int32_t npending;     /* number of reached nodes of this call that the pass has not visited yet */
     struct val **dresult; /* gradients of the results in this pass; NULL: none */
 };

@@ -11,7 +11,8 @@
 
 enum { SCAN_INPUTS = RULE_OPERAND };
 
-/* A list of inputs of a body: their stand-ins, and the scan's operands for them. The operand of a sum is NULL. */
+/* A list of inputs of a body: a placeholder for each (stand-in), and the scan's operand for it. The operand of a
+ * sum is NULL. */
 struct scan_inputs {
     int n;
     struct val *stand_in[SCAN_INPUTS], *operand[SCAN_INPUTS];

@@ -31,9 +31,10 @@ struct backward {
     const struct call_context *ctx, *outer;
     const struct node *n;
     const struct body *body;
-    struct val **value; /* by value of the body: its stand-in, or the result of a copy of its operator */
+    /* by value of the original body: its stand-in (placeholder), or the result of a copy of its operator */
+    struct val **value;
     struct scan scan;
-    /* y: results of a position that have a gradient; dy: stand-ins for their gradients */
+    /* y: results of one position that have a gradient; dy: placeholders (stand-ins) for their gradients */
     int ny;
     struct val *y[OP_OUT], *dy[OP_OUT];
 };
@@ -170,7 +171,7 @@ add_seed(struct backward *w, int result, struct val *dy)
     w->dy[w->ny++] = dy;
 }
 
-/* Makes stand-ins for the gradients of next states, of sums and of outputs. */
+/* Makes placeholders (stand-ins) for the gradients of next states, of sums and of outputs. */
 static int
 add_gradients(struct backward *w, struct val *const *dout)
 {

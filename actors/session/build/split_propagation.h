@@ -14,7 +14,8 @@
 #include "sbp/strategy.h"
 
 struct split_propagation {
-    int32_t group; /* group number, equal for all operators that the call is composed of (strategy.h) */
+    /* number of the strategy's group; the same for all operators into which the call is expanded (strategy.h) */
+    int32_t group;
     int32_t nval, capacity;
     struct split_propagation_val {
         const struct val *val;

@@ -12,9 +12,10 @@
 
 #include <stddef.h>
 
-/* Returns the mark of the calling thread, an address that is unique to the thread. */
+/* Returns an address that identifies the calling thread: it is unique to the thread. */
 const void *face_thread(void);
-/* Returns the mark of this process, which differs from the marks of its parent and of its children by fork(). */
+/* Returns a number that identifies this process: it differs from the numbers of its parent and of its children by
+ * fork(). */
 int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);

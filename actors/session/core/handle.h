@@ -35,7 +35,8 @@ struct rille_tensor {
     struct hook *hooks;               /* hooks of a leaf's gradient (own_gradient.h), owned */
     const struct layout *grad_layout; /* layout of the gradient at the leaf; NULL: grad_suiting() chooses it */
     char *name;
-    /* index of this tensor's entry in the journal of the trace in progress; -1: none */
+    /* index of this tensor's entry in the trace's journal, which keeps the value from before the trace; -1: no
+     * entry */
     int32_t journal;
     struct rille_tensor *next, *back; /* neighbours in the session's list, while nref > 0 */
 };

@@ -115,12 +115,13 @@ struct session_remote {
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
     int64_t runs, acts; /* numbers of runs on workers and of acts in these runs */
     struct str place;   /* text: worker and operator call at the last loss of a worker; empty: unknown */
-    uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
+    /* serial number of the last schedule (order of tasks by thread or stream) that was sent to workers */
+    uint32_t nrows;
     /* Called after each successful run on workers while a snapshot is being copied; NULL: no snapshot is being
      * copied. */
     void (*after_run)(struct rille_session *s);
 };
-/* State of random operators: the seed, and the number of calls so far (ordinal). */
+/* State of random operators: the seed, and the number of calls of random operators so far (ordinal). */
 struct session_random {
     uint64_t seed, ordinal;
 };

@@ -222,7 +222,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
 
 /* ---- digests ---- */
 
-/* Returns the digest request for the shard or for its spare. */
+/* Returns the request for the digests of the shard, or of its copy on another host (SPARE). */
 static struct summed
 summed_of(const struct copy *c, int32_t pos, int side)
 {
@@ -256,13 +256,14 @@ copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct 
     *out = all;
 }
 
-struct check { /* present and earlier digests of a shard or spare */
+/* a shard or its spare copy: the digests of its present bytes, and the digests from the snapshot */
+struct check {
     struct summed now;
     struct sum *was;
     int side;
 };
 
-/* Lists all shards and spares that exist and have digests; returns their number. out NULL: only counts. */
+/* Lists all shards and spare copies that exist and have digests; returns their number. out NULL: only counts. */
 static int32_t
 list_checks(int32_t n, struct copy *const *c, struct check *out)
 {

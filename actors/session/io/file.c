@@ -176,12 +176,13 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
     return 0;
 }
 
-struct wanted { /* window of an entry of a file, and the dtype to convert to */
+/* a box of a tensor in a file, and the dtype to which its elements are converted */
+struct wanted {
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
     int skip;          /* number of leading axes of size 1 that the requested tensor omits */
-    struct box window; /* box in the entry's coordinates */
+    struct box window; /* the box, in coordinates of the tensor in the file */
 };
 
 /* Reads box b, in coordinates of the requested tensor, from the file. */
@@ -197,7 +198,8 @@ read_wanted(void *arg, const struct box *b, void *out)
     return entry_read(w->tensors, w->entry, &at, w->dtype, out);
 }
 
-/* Sets the box and the type of the requested window. from NULL: the complete entry. */
+/* Sets *w to read elements `from` to `to` of the tensor in the file, and sets the type of the result. from NULL:
+ * the complete tensor. */
 static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {

@@ -37,8 +37,9 @@ struct fitter {
      * memory of a plan */
     int64_t reckoned;
     bool quick; /* true: searches for the least memory, then takes the first layouts found (sbp/net/options.h) */
-    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
-    /* least memory by the planner's count if no layouts met the limit; 0: layouts met the limit */
+    /* least memory that lay_at_once() has found so far, bytes; estimated by the planner, without scratch memory */
+    struct assign_least counted;
+    /* least memory if no layouts met the limit, estimated by the planner; 0: layouts met the limit */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
      * program */
@@ -394,7 +395,8 @@ is_tried(const struct found *best, const int32_t *parts, int32_t n)
     return false;
 }
 
-/* Tries the plan that recomputes these shares of the stages; keeps the plan if it fits and is faster. */
+/* Makes the plan that recomputes the share parts[i] of the results of stage i. Keeps the plan if it fits and is
+ * faster than the best plan. */
 static int
 try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
 {
@@ -417,7 +419,7 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     return 0;
 }
 
-/* Returns true if the activations of 1F1B fit into `bytes` when these shares of the stages are recomputed. */
+/* Returns true if the activations of 1F1B fit into `bytes` when the share parts[i] of stage i is recomputed. */
 static bool
 has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 {
@@ -458,8 +460,8 @@ improve_parts(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries memory budgets up to the limit; each stage recomputes the least share with which 1F1B stays within the
- * budget. */
+/* Tries memory budgets up to the limit. For each budget, every stage recomputes as little as 1F1B needs to stay
+ * within the budget. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)
 {
@@ -473,7 +475,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries plans that recompute the share `again` of every stage. */
+/* Tries plans that recompute the same share `again` of the results of every stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HINT_NS = 250000000 }; /* computing time per hint, ns of counted work (work.h) */
+/* computing time for the cost of one hint (a layout that the program fixes), ns of counted work */
+enum { HINT_NS = 250000000 };
 
 struct pricing {
     struct rille_graph *g;
@@ -35,7 +36,8 @@ is_with(const struct prog_node *x, const struct prog_node *y)
     return x->strategy && y->strategy && x->strategy->group && x->strategy->group == y->strategy->group;
 }
 
-/* Plans the traced program without the hint of node `node`, or with a free layout for leaf `leaf` (-1: none). */
+/* Plans the traced program again: without the hint (explicit layout) of node `node`, or with a free layout for
+ * leaf `leaf` (-1: none). */
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {

@@ -78,8 +78,8 @@ leaf_of(const struct rille_graph *g, const struct hash_table *variables, const s
     return leaf;
 }
 
-/* Sets the layouts of roots: a variable's new version gets the variable's layout; gradients and joined results
- * keep their traced layouts. */
+/* Sets the layouts of the step's results (roots). A variable's new version gets the variable's layout. Gradients
+ * and results joined from micro-batches keep their traced layouts. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
@@ -213,8 +213,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* Returns an array by root. If the step assigns the root to a variable, the entry is the index of the variable's
- * leaf; otherwise -1. */
+/* Returns an array by root (result of the program). If the step assigns the root to a variable, the entry is the
+ * index of the variable's leaf; otherwise -1. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {

@@ -47,8 +47,8 @@ struct planned_clock planned_clock(struct rille_session *s, int64_t ns);
 bool planned_is_late(void *clock);
 /* Returns the status of a search, or E_CANCEL if the call was interrupted. */
 int planned_end(const struct planned_clock *c, int status);
-/* Computes the regret of each candidate that was not chosen, if the regrets are not known yet. Does nothing if no
- * planner was used. */
+/* Computes the regret (cost above the best plan) of each layout candidate that was not chosen, if it is not known
+ * yet. Does nothing if no planner was used. */
 int planned_regret(struct rille_graph *g);
 /* Adds to the planner's record: predicted time of the step, memory of the plan, and scratch memory of kernels.
  * Does nothing if no planner was used. */

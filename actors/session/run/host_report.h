@@ -23,7 +23,7 @@ struct host_report {
     struct plan *plan; /* plan partition of the host; NULL: not compiled yet */
     struct actors *actors;
 };
-/* Resets the report at the start of a run. timed: the run records act times. */
+/* Resets the report at the start of a run. timed: true if the run records the times of acts (task executions). */
 void host_report_begin(struct host_report *h, bool timed);
 /* Stores act times. began: start of the run on the worker's clock; here: the same start on this process's clock. */
 void host_report_acts(struct host_report *h, const void *times, size_t bytes, int64_t began, int64_t here);

@@ -43,9 +43,12 @@ struct remote {
     int npart;
     struct remote_part *part; /* by host: the plan partition of the host */
     struct places *places;
-    struct str *rows; /* by host: schedule rows to send to its workers */
+    /* by host: schedule (order of tasks by thread or stream) to send to the host's workers */
+    struct str *rows;
     uint32_t rows_number;
-    bool *begun; /* by root: an update in a failed run had begun to overwrite the root's leaf */
+    /* by root (result of the program): true if an update of a failed run had begun to overwrite the variable's old
+     * bytes */
+    bool *begun;
     struct arena arena;
 };
 
@@ -152,7 +155,8 @@ on_node_text(void *arg, int32_t node, bool name, struct str *out)
         str_addf(out, " (%s:%d)", at.file, (int)at.line);
 }
 
-/* Checks a worker's report: all devices must be on the worker's host, and every root must have an entry. */
+/* Checks a worker's report. All its devices must be on the worker's host, and the report must have an entry for
+ * every root (result of the program). */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
 {

@@ -55,7 +55,8 @@ bind_runner(struct rille_session *s, struct collection *c, struct runner *r)
     if (s->cluster) TRY(remote_ready(s, r));
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) { /* an uncomputed call that was traced may read live numbers */
+    /* an uncomputed call may come from a trace, so it may read live numbers (values of user functions) */
+    for (int32_t i = 0; i < c->nnumber; i++) {
         struct rille_live *live = c->number[i]->number.kind == NUM_LIVE ? c->number[i]->number.live : NULL;
         if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
@@ -81,8 +82,8 @@ join_replicas(const struct program *g, struct store *s, const struct val *v)
     for (int pos = 0; pos < s->n; pos++) store_share_first(s, v->layout, pos);
 }
 
-/* Moves the buffers of roots from the runner to the values that the roots compute. Overwritten leaves lose their
- * buffers. */
+/* Moves the buffers of the run's results (roots) from the runner to the values. Values that the run overwrote lose
+ * their buffers. */
 static void
 take_roots(struct collection *c, struct runner *r)
 {

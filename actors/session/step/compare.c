@@ -20,7 +20,8 @@ number_value(const struct number *n, double *out)
     return 0;
 }
 
-/* Returns true if two numbers are equal. A live number equals a constant with its present value. */
+/* Sets *equal to true if two numbers are equal. A live number (value of a user function) equals a constant with
+ * its present value. */
 static int
 numbers_equal(const struct number *a, const struct number *b, bool *equal)
 {

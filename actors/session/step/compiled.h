@@ -52,7 +52,8 @@ struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
     int64_t bytes; /* memory per device with scratch memory, bytes */
-    /* memory by the planner's count, bytes; counts devices of all stages as one device, and no scratch memory */
+    /* memory in bytes as the planner estimates it: without scratch memory, and as if the devices of all stages
+     * were one */
     int64_t counted;
     int32_t *choice, nchoice;
 };
@@ -63,7 +64,7 @@ struct step_inputs {
     const struct layout **layout;
     /* by argument: true if a planner chose the layout; a call converts an "auto" argument to that layout */
     bool *placed;
-    struct segments segments; /* segments into which the rows of the arguments are divided */
+    struct segments segments; /* segments into which shard boundaries cut the arguments' rows */
     /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: the argument needs no
      * sorting */
     struct store **sorted;
@@ -73,10 +74,11 @@ struct step_inputs {
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
-    struct rille_live **live; /* live numbers, by reference; each number's function runs once per call */
+    /* live numbers (values of user functions), by reference; each function runs once per call */
+    struct rille_live **live;
     /* number of calls of random operators in the step; each call of the step advances the session's counter by it */
     int64_t nrandom;
-    bool asking; /* the functions of live numbers are running */
+    bool asking; /* true while the functions of live numbers are called */
 };
 /* State of variables that a call requires. */
 struct step_variables {

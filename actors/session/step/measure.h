@@ -22,8 +22,8 @@ struct step_times {
 };
 /* Returns the index of the plan's device at a mesh position. */
 int measure_device(const struct plan *p, const struct place *place, int pos);
-/* Adds the memory of leaves, and of roots that do not overwrite a leaf. over: by root, whether the root
- * overwrites its leaf. */
+/* Adds the memory of a step's inputs (leaves), and of results (roots) that do not overwrite an input. over: by
+ * root, true if the root overwrites its leaf. */
 void measure_values(const struct plan *p, const bool *over, struct rille_device_stats *device);
 /* Returns the largest number of bytes that a device holds during a step: leaves, registers, scratch memory, and
  * results that do not overwrite a leaf. *device: that device's index in the plan; device may be NULL. */

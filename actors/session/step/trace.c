@@ -48,11 +48,11 @@ struct unfed_loss {
 struct batch_total {
     /* of: a per-micro-batch value; sum: its sum over the batch. Both pointers hold references. */
     struct val *of, *sum;
-    /* variable through which the step reads the total; a separate step writes the variable before each call. The
+    /* variable through which the step reads the sum; a separate step writes the variable before each call. The
      * pointer holds a reference. */
     struct rille_tensor *t;
-    /* level of the total; 0: the total reads no other total; else 1 + the highest level of the totals that this
-     * total reads */
+    /* order of computation: 0 if the sum depends on no other total; else 1 + the highest level of the totals on
+     * which the sum depends */
     int32_t level;
 };
 
@@ -60,7 +60,7 @@ struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
     bool split; /* weight gradients have credits of their own, so they may be delayed */
-    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each segment */
+    /* segments into which shard boundaries cut the arguments' rows; micro-batch k is the k-th part of each segment */
     struct segments segments;
     struct val **input; /* values that represent the arguments, by reference */
     /* by argument: the argument's tensor, by reference, if a planner may choose the layout; else NULL */
@@ -76,7 +76,9 @@ struct trace {
     struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* live numbers that traced calls used, by reference; also numbers that no node reads */
+    /* live numbers (values of user functions) that traced calls used, by reference; includes numbers that no node
+     * reads */
+    struct rille_live **ask;
     int32_t nask, ask_capacity;
 };
 
@@ -195,7 +197,8 @@ classify(struct rille_session *s, struct node *n)
     return 0;
 }
 
-/* Creates a variable of zeros, outside the trace, that holds a total with v's type and layout. */
+/* Creates a variable of zeros, outside the trace, with v's type and layout. The variable will hold the sum of v
+ * over the whole batch. */
 static int
 total_variable(const struct call_context *ctx, const struct val *v, struct rille_tensor **out)
 {
@@ -208,8 +211,8 @@ total_variable(const struct call_context *ctx, const struct val *v, struct rille
     return status;
 }
 
-/* Returns the level of a total of v: one more than the highest level of the totals that v depends on; 0: v depends on
- * none. mark: mark of the values that the walk has visited (graph_mark). */
+/* Returns the level of the sum of v over the batch: 0 if v depends on no other total; else 1 + the highest level
+ * of the totals on which v depends. mark: graph mark of the visited values. */
 static int32_t
 total_level(const struct trace *r, struct val *v, uint64_t mark)
 {
@@ -452,10 +455,10 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
 
 /* ---- end: the compiled step ---- */
 
-/* The outcomes of a trace in order: results, changed gradients, changed variables. */
+/* The effects of a trace in order: results, changed gradients, changed variables. */
 struct trace_made {
     struct val **val;
-    struct outcome *outcome; /* root indices are set later */
+    struct outcome *outcome; /* the index of the root is set later */
     bool *join;
     int32_t n;
 };
@@ -554,7 +557,7 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-/* Returns a table from values to roots of the collection; the caller frees the table. */
+/* Returns a table that maps a value to its index among the roots of the collection; the caller frees the table. */
 static struct hash_table
 collection_roots(const struct collection *c)
 {
@@ -722,7 +725,8 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     return 0;
 }
 
-/* Makes the step that computes the totals of one level. The options of the traced step do not apply to it. */
+/* Makes the step that computes the batch totals (sums over the whole batch) of one level. The options of the
+ * traced step do not apply. */
 static int
 make_totals_level(struct rille_session *s, int32_t level, trace_plan_fn *plan, struct rille_graph **out)
 {
@@ -744,8 +748,8 @@ make_totals_level(struct rille_session *s, int32_t level, trace_plan_fn *plan, s
     return status;
 }
 
-/* Makes the step that computes the totals of the batch. It runs the steps of lower levels first, because a total may
- * read other totals. */
+/* Makes the step that computes all batch totals (sums over the whole batch). It runs the steps of lower levels
+ * first, because a total may depend on other totals. */
 static int
 make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
 {
@@ -761,7 +765,7 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
     }
 }
 
-/* Makes the compiled step, and the step that computes the totals of the batch. */
+/* Makes the compiled step, and the step that computes its batch totals (sums over the whole batch). */
 static int
 make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
 {

@@ -56,8 +56,8 @@ struct charting {
 
 /* ---- costs ---- */
 
-/* Returns the index of the task's group. Tasks with the same device, stage and kind of work form a group with one
- * given cost. */
+/* Returns the index of the task's group. The user gives one cost per group: the tasks of one device, stage and
+ * kind of work. */
 static int32_t
 task_group(const struct charting *x, int32_t task)
 {
@@ -235,7 +235,7 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
 
 /* ---- the chart ---- */
 
-/* Returns the idle share of the devices that compute, during `time`. */
+/* Returns the share of `time` in which the computing devices are idle. */
 static double
 idle_share(const struct charting *x, const double *busy, double time)
 {
@@ -305,7 +305,7 @@ report_search(struct charting *x)
     c->again = d.again;
 }
 
-/* Sets the lower bound of the idle share: no schedule of the same work has a smaller idle share. */
+/* Sets a lower bound of the share of idle time: no schedule of the same work is idle for a smaller share. */
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {

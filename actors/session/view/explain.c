@@ -296,8 +296,8 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Computes the bytes that each rank of both placements receives over all hops. Also writes the steps of the move
- * as text. */
+/* Computes the bytes that each rank of both placements receives in all hops (collective steps) of a move. Also
+ * writes these hops as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
@@ -344,7 +344,8 @@ explain_path(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
-/* Adds the bytes of a move to the totals. All bytes count for the mesh axis whose links bound the move's time. */
+/* Adds the bytes of a move to the sums by mesh axis. All bytes count for the axis whose links bound the move's
+ * time. */
 static void
 count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -509,7 +510,8 @@ tell_moves(struct teller *t, const struct prog_node *n)
 
 /* ---- as text ---- */
 
-/* Prints, for "propagate", the moves that conflicting hints cause. */
+/* Prints, for mode "propagate", the moves that are caused by conflicts between hints (layouts that the program
+ * fixes). */
 static void
 print_meetings(struct teller *t)
 {

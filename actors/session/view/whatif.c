@@ -132,8 +132,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule, unless the number of stages differs. The number may differ because stages
- * share devices on the new mesh. */
+/* Reuses the schedule that a search found for the step, if the number of stages is the same. The number may differ
+ * because stages share devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -151,7 +151,7 @@ schedule_for(const struct program *is, struct program *q)
     return status;
 }
 
-/* Sets the planner's options for the cluster. leaf, root and links must live as long as k. */
+/* Sets the planner's options for the hypothetical cluster. The arrays in *o are allocated in k's arena. */
 static void
 options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
 {
