@@ -332,7 +332,7 @@ number_beside(const struct op *op, int nin, struct val *const *in, enum batch_sh
     return number;
 }
 
-/* ---- results ---- */
+/* ---- setting the shares of results ---- */
 
 static void
 set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
@@ -523,7 +523,7 @@ rille_micro_batch_result(struct rille_tensor *t)
     return 0;
 }
 
-/* ---- operands ---- */
+/* ---- replacing operands by values of the batch ---- */
 
 /* Returns true if v can be computed before the step begins: v needs no gradient, and depends neither on random
  * numbers nor on live numbers (values of user functions). */
@@ -734,7 +734,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     return status;
 }
 
-/* ---- values of the batch ---- */
+/* ---- making the values of the batch ---- */
 
 /* Makes the batch's value of a sum, of a mean, or of a function of sums and means. */
 static int

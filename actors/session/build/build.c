@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes ---- */
+/* ---- normalising axis attributes ---- */
 
 static int
 axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, int ndim, int64_t *axis)
@@ -57,7 +57,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
     return 0;
 }
 
-/* ---- adding ---- */
+/* ---- adding the nodes of a call ---- */
 
 static int
 add_derived(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
@@ -557,7 +557,7 @@ build_to_global(const struct call_context *ctx, struct val *v, const struct layo
     return build_call(ctx, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 
-/* ---- the interface for gradients and composites ---- */
+/* ---- functions that gradients and composites call ---- */
 
 static struct val *
 builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,

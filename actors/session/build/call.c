@@ -22,7 +22,7 @@ named(int status, const char *who)
     return status;
 }
 
-/* ---- operators ---- */
+/* ---- finding operators and reading their records ---- */
 
 const struct rille_op *
 rille_op_find(const char *name)
@@ -122,7 +122,7 @@ rille_op_library(const struct rille_op *op)
     return ((const struct op *)op)->flags & OP_LIBRARY ? ((const struct op *)op)->source : NULL;
 }
 
-/* ---- attributes ---- */
+/* ---- parsing attributes ---- */
 
 static int
 attr_text(const struct op *op, const struct attr_def *d, const char *text, struct attr *out)
@@ -216,7 +216,7 @@ attributes(const struct op *op, int n, const struct rille_attr *given, int nin, 
     return 0;
 }
 
-/* ---- operands ---- */
+/* ---- converting operands ---- */
 
 static struct val *
 live_value(struct rille_session *s, struct rille_live *live)

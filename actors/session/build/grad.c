@@ -350,7 +350,7 @@ propagate_back(const struct call_context *ctx, const struct node *n, struct val 
     return l == (*din)->layout ? 0 : build_to_global(ctx, *din, l, din);
 }
 
-/* ---- recomputed regions ---- */
+/* ---- recomputing nodes for backward ---- */
 
 static int64_t
 bytes_made(const struct node *n)

@@ -56,7 +56,7 @@ resume_call(struct rille_session *s, const struct aside *a)
     s->context = a->context;
 }
 
-/* ---- functions ---- */
+/* ---- recording calls of the user's functions ---- */
 
 void
 own_function_drop(struct graph *g, struct own_function *f)
@@ -249,7 +249,7 @@ rille_own_gradient(struct rille_session *s, const struct rille_backward *user, i
     return build_settle(s, status);
 }
 
-/* ---- backward ---- */
+/* ---- calling the user's backward functions ---- */
 
 static int
 zeros_of(const struct call_context *ctx, const struct type *type, const struct layout *layout, struct val **out)
@@ -348,7 +348,7 @@ own_function_call(const struct call_context *ctx, struct own_function *f, struct
     return status;
 }
 
-/* ---- hooks ---- */
+/* ---- registering and calling hooks ---- */
 
 /* Passes the gradient to one hook. */
 static int

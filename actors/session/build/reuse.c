@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- equal calls ---- */
+/* ---- merging equal calls ---- */
 
 struct merge {
     struct program *p;
@@ -160,7 +160,7 @@ reuse_equal(struct program *p, const struct collection *c)
     arena_fini(&m.scratch);
 }
 
-/* ---- moves below views ---- */
+/* ---- moving the operand of a view instead of the view ---- */
 
 /* Returns the cheapest layout of a view's operand that gives the view the layout `want` without a move of the view.
  * NULL: a move of the view costs less. */

@@ -79,7 +79,7 @@ list_inputs_and_results(struct writer *w)
     return fail(E_ARG, "the function has %d states, outputs and gradients, more than %d", w->nresult, OP_OUT);
 }
 
-/* ---- the nodes of the body ---- */
+/* ---- finding the nodes of the body ---- */
 
 static bool
 is_inside(const struct writer *w, const struct val *v)
@@ -122,7 +122,7 @@ check_node(const struct scan *c, const struct node *n)
     return why ? fail(E_STATE, "%s %s", n->name, why) : 0;
 }
 
-/* ---- outputs for the gradient ---- */
+/* ---- choosing outputs for the gradient ---- */
 
 static bool
 is_output(const struct writer *w, const struct val *v)
@@ -216,7 +216,7 @@ keep_outputs(struct writer *w)
     return 0;
 }
 
-/* ---- numbers of values ---- */
+/* ---- numbering the values of the body ---- */
 
 static bool
 is_same_number(const struct val *x, const struct val *y)
@@ -285,7 +285,7 @@ capture_all(struct writer *w)
     return 0;
 }
 
-/* ---- writing ---- */
+/* ---- writing the body as text ---- */
 
 /* Returns true if the node passes no gradient to its operands although its operator has a gradient: for instance, if
  * the function called it under rille.no_grad, or if the node is a detached tensor. */

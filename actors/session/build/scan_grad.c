@@ -64,7 +64,7 @@ is_float(const struct val *v)
     return !v->is_number && dtype_is_float((enum dtype)v->type.dtype);
 }
 
-/* ---- the states before each position ---- */
+/* ---- finding the states before each position ---- */
 
 /* Runs the scan again. Its outputs are the states before each position. */
 static int
@@ -99,7 +99,7 @@ states_before(const struct backward *w, struct val **stack)
     return found == b->nstate ? 0 : run_again(w, stack);
 }
 
-/* ---- stand-ins ---- */
+/* ---- inputs of the body of the gradient ---- */
 
 static int
 add_slice(struct backward *w, struct val *stack, struct val **stand_in)
@@ -192,7 +192,7 @@ add_gradients(struct backward *w, struct val *const *dout)
     return 0;
 }
 
-/* ---- results ---- */
+/* ---- results of the body of the gradient ---- */
 
 static int
 add_total(struct backward *w, int capture, struct val *dx)
@@ -263,7 +263,7 @@ give_gradients(const struct backward *w, const int *to, struct val *const *res, 
     }
 }
 
-/* ---- the gradient ---- */
+/* ---- adding the scan that computes the gradient ---- */
 
 static int
 make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int *to, struct val **din)

@@ -28,7 +28,7 @@ rille_version_number(void)
     return RILLE_VERSION_NUMBER;
 }
 
-/* ---- errors, interrupts ---- */
+/* ---- errors and interrupts ---- */
 
 const char *
 rille_error(void)
@@ -214,7 +214,7 @@ rille_external_bytes(struct rille_session *s)
     return c.live_bytes;
 }
 
-/* ---- for tests ---- */
+/* ---- functions for tests ---- */
 
 void
 rille_fail_act(struct rille_session *s, int64_t k)

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- copying ---- */
+/* ---- copying shards to other hosts ---- */
 
 enum { PIECE = 4 << 20 }; /* bytes per chunk; bounds how long other readers of a host's values must wait */
 
@@ -134,7 +134,7 @@ add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer
     return 0;
 }
 
-/* ---- state of shards ---- */
+/* ---- state of shards: lost, damaged, on which host ---- */
 
 static const struct buffer *
 copy_side(const struct copy *c, int32_t pos, int side)
@@ -220,7 +220,7 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
     return -1;
 }
 
-/* ---- digests ---- */
+/* ---- computing and comparing digests of shards ---- */
 
 /* Returns the request for the digests of the shard, or of its copy on another host (SPARE). */
 static struct summed
@@ -352,7 +352,7 @@ copy_print_odd(const struct rille_session *s, const struct copy *c, const struct
     }
 }
 
-/* ---- spares ---- */
+/* ---- making copies on other hosts ---- */
 
 static int
 add_spares(struct rille_session *s, struct copying *all, struct copy *c)
@@ -384,7 +384,7 @@ copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, stru
     return status;
 }
 
-/* ---- recovery ---- */
+/* ---- restoring lost shards ---- */
 
 static void
 print_part(const struct copy *c, int32_t pos, struct str *out)

@@ -51,7 +51,7 @@ position(const struct rille_session *s, const struct layout *l, int pos, const s
     return cluster_position(s->cluster, l->place->kind, l->place->rank[pos], b->data, out);
 }
 
-/* ---- writing ---- */
+/* ---- writing a checkpoint ---- */
 
 struct shard { /* shards that one worker writes to its file */
     uint64_t *place;
@@ -227,7 +227,7 @@ shards_save(struct rille_session *s, const char *path, int n, const struct saved
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- reading a checkpoint ---- */
 
 struct reading { /* ranges of one file that one worker reads */
     struct shard_copy *copy;

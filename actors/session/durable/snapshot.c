@@ -302,7 +302,7 @@ rille_compare_replicas(struct rille_session *s, const char **wrong)
     return 0;
 }
 
-/* ---- recovery ---- */
+/* ---- recovering from a snapshot ---- */
 
 /* Restores lost or damaged shards from other hosts, and copies shards to other hosts again. */
 static int

@@ -33,7 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- reading ---- */
+/* ---- loading tensors ---- */
 
 struct rille_file {
     struct rille_session *s;
@@ -379,7 +379,7 @@ rille_verify(const char *path)
     return safetensors_verify(path);
 }
 
-/* ---- saved values ---- */
+/* ---- collecting the values to save ---- */
 
 /* Reads a box of a saved value densely, from the shards that overlap it. Runs on the saving thread. */
 static int
@@ -447,7 +447,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
     return status;
 }
 
-/* ---- saving ---- */
+/* ---- saving tensors ---- */
 
 struct rille_saving {
     struct rille_session *s;

@@ -28,7 +28,7 @@ tokens_given(const struct rille_tokens *t, const char *who)
     return face_session(t->s, who);
 }
 
-/* ---- opening ---- */
+/* ---- opening token files, and their digests ---- */
 
 /* Checks that the ids of all files have the same width, because another width means another vocabulary: GPT-2's
  * ids have 2 bytes, Llama 3's have 4. */

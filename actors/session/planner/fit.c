@@ -50,7 +50,7 @@ struct fitter {
     int32_t nstage;
 };
 
-/* ---- one plan ---- */
+/* ---- making one plan within the memory limit ---- */
 
 /* Returns the name of the schedule for the schedule search; "memory" (least memory) if the search does not know
  * the user's schedule. */
@@ -375,7 +375,7 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return status;
 }
 
-/* ---- choice of recomputation ---- */
+/* ---- choosing how much each stage recomputes ---- */
 
 /* The fastest plan so far, and the recomputation choices that were tried. */
 struct found {

@@ -38,7 +38,7 @@ planned_mode(const char *name, enum solve_mode *out)
         name);
 }
 
-/* ---- free layouts ---- */
+/* ---- finding the layouts that the planner may choose ---- */
 
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
@@ -360,7 +360,7 @@ graph_assigned(struct rille_graph *g)
     return g->planning.assigned;
 }
 
-/* ---- certificates ---- */
+/* ---- writing and checking certificates of the planner ---- */
 
 int
 rille_graph_certify(struct rille_graph *g, const char *path)

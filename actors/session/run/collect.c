@@ -146,7 +146,7 @@ add_root(struct collection *c, struct val *v)
     c->root[c->nroot++] = v;
 }
 
-/* ---- the order of nodes ---- */
+/* ---- ordering the nodes ---- */
 
 static bool
 any_recomputed(const struct collection *c)
@@ -392,7 +392,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
     return 0;
 }
 
-/* ---- the key ---- */
+/* ---- writing the key of the plan cache ---- */
 
 static struct ref
 ref_of(const struct val *v)
@@ -476,7 +476,7 @@ collection_key(struct rille_session *s, struct collection *c)
     }
 }
 
-/* ---- the program ---- */
+/* ---- making the program ---- */
 
 static void
 copy_graph_node(struct arena *a, const struct node *n, struct prog_node *p)

@@ -52,7 +52,7 @@ struct remote {
     struct arena arena;
 };
 
-/* ---- positions ---- */
+/* ---- writing the addresses of buffers ---- */
 
 /* Writes the positions of a value's shards on one host, in mesh order. */
 static int
@@ -84,7 +84,7 @@ put_places(struct rille_session *s, const struct runner *r, struct remote_part *
     return 0;
 }
 
-/* ---- reports ---- */
+/* ---- reading the workers' reports ---- */
 
 struct reply {
     struct rille_session *s;
@@ -266,7 +266,7 @@ remote_rows(struct rille_session *s, struct runner *r)
     return m->rows;
 }
 
-/* ---- sending programs ---- */
+/* ---- sending programs to workers ---- */
 
 /* Returns true if compiling the program asks a GPU library which products or convolutions the library supports, and
  * how much scratch memory these need. */

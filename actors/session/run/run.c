@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---- */
+/* ---- binding numbers ---- */
 
 /* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void
@@ -37,7 +37,7 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         memcpy(out, &f, sizeof f);
 }
 
-/* ---- one evaluation ---- */
+/* ---- computing requested values ---- */
 
 /* Returns true if the run may overwrite the leaf: only nodes of this run still need its bytes, and nothing else
  * holds its buffers. */
@@ -150,7 +150,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     return 0;
 }
 
-/* ---- pending readers of replaced values ---- */
+/* ---- computing pending readers of values before they are replaced ---- */
 
 static bool
 was_computed(const struct node *n)
@@ -218,7 +218,7 @@ session_release(struct rille_session *s, int n, struct val *const *going)
     return status;
 }
 
-/* ---- devices of workers ---- */
+/* ---- adapting to changes of the workers' devices ---- */
 
 /* Gives up the pools of devices whose memory is on another host now. session_pool() makes them again. */
 static void

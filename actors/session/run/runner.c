@@ -215,7 +215,7 @@ runner_overwrote(const struct runner *r, bool *root)
     }
 }
 
-/* ---- the act in progress ---- */
+/* ---- describing the act in progress ---- */
 
 static bool
 doing_thread(const struct rille_session *s, int thread, char *text, size_t size)

@@ -66,7 +66,7 @@ rille_graph_results(const struct rille_graph *g)
     return g->nout;
 }
 
-/* ---- calls ---- */
+/* ---- calling a compiled step ---- */
 
 static struct val *
 origin_value(const struct origin *o, struct rille_tensor *const *in)

@@ -82,7 +82,7 @@ struct trace {
     int32_t nask, ask_capacity;
 };
 
-/* ---- while tracing ---- */
+/* ---- recording calls in a trace ---- */
 
 bool
 rille_planning(const struct rille_session *s)
@@ -274,7 +274,7 @@ is_made_here(const struct rille_tensor *t)
     return first->input >= 0 || (first->node && first->node->traced);
 }
 
-/* ---- begin, abort ---- */
+/* ---- beginning and ending a trace ---- */
 
 /* Fails. The error lists the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
 static int
@@ -453,7 +453,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
     return status;
 }
 
-/* ---- end: the compiled step ---- */
+/* ---- making the compiled step ---- */
 
 /* The effects of a trace in order: results, changed gradients, changed variables. */
 struct trace_made {

@@ -54,7 +54,7 @@ struct charting {
     bool *computes; /* by device: true if some tasks of the device do more than move values */
 };
 
-/* ---- costs ---- */
+/* ---- costs of tasks ---- */
 
 /* Returns the index of the task's group. The user gives one cost per group: the tasks of one device, stage and
  * kind of work. */
@@ -123,7 +123,7 @@ mean_costs(struct charting *x)
     x->c->moving = nmove ? moves * 1e-9 / nmove : 0;
 }
 
-/* ---- spans ---- */
+/* ---- joining acts into spans ---- */
 
 struct placed { /* an act, and the device in whose row it is drawn */
     int32_t device;
@@ -177,7 +177,7 @@ find_chart_spans(struct charting *x, const struct act_time *act, int64_t nact, c
     free(sorted);
 }
 
-/* ---- stalls, as text ---- */
+/* ---- printing stalls as text ---- */
 
 static void
 print_chart_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
@@ -233,7 +233,7 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
     str_free(&s);
 }
 
-/* ---- the chart ---- */
+/* ---- filling in the chart ---- */
 
 /* Returns the share of `time` in which the computing devices are idle. */
 static double

@@ -69,7 +69,7 @@ explain_line(struct teller *t, const struct line *l)
     return arena_strdup(t->a, buf);
 }
 
-/* ---- operators ---- */
+/* ---- describing operators ---- */
 
 static bool
 same_ref(struct ref a, struct ref b)
@@ -180,7 +180,7 @@ tell_op(struct teller *t, const struct prog_node *n)
     return 0;
 }
 
-/* ---- moves ---- */
+/* ---- describing moves ---- */
 
 /* Returns true if all devices of the placement are in this memory space. */
 static bool
@@ -508,7 +508,7 @@ tell_moves(struct teller *t, const struct prog_node *n)
     return 0;
 }
 
-/* ---- as text ---- */
+/* ---- printing the description as text ---- */
 
 /* Prints, for mode "propagate", the moves that are caused by conflicts between hints (layouts that the program
  * fixes). */
@@ -582,7 +582,7 @@ tell_plan(struct teller *t)
              (long long)t->e->peak, (long long)t->e->scratch);
 }
 
-/* ---- entry points ---- */
+/* ---- public functions ---- */
 
 static struct rille_explain *
 explain_new(struct arena **a)

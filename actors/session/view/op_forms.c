@@ -148,7 +148,7 @@ next_form(struct maker *m)
     return false;
 }
 
-/* ---- as text ---- */
+/* ---- printing the layouts as text ---- */
 
 static void
 print_made(const struct made *m, struct str *s)
