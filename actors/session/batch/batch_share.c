@@ -415,7 +415,7 @@ counts_elements(const struct type *t, int rows, double count)
     return false;
 }
 
-/* Returns true if the call is linear in means over the rows, so that its result is a mean over the rows, too. */
+/* Returns true if the call is linear in means over the rows. The result is then a mean over the rows, too. */
 static bool
 is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
 {

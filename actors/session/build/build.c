@@ -378,8 +378,8 @@ recreate(const struct call_context *ctx, const struct val *v, const struct place
     return *out = res[0], 0;
 }
 
-/* Moves v to the placement. If few calls without data make v, repeats these calls on the placement instead, because
- * that moves no bytes. The gradient of a moved value gets the value's layout. */
+/* Moves v to the placement. If v is made by a few calls that read no data, repeats these calls on the placement
+ * instead, because that moves no bytes. The gradient of a moved value gets the value's layout. */
 static int
 move_to_place(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
 {

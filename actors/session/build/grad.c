@@ -360,8 +360,8 @@ bytes_made(const struct node *n)
     return bytes;
 }
 
-/* Sets alive[k] to the bytes of results that nodes 0 to k of the list make and that a later node of the list reads.
- * work[k]: bytes of the results of node k. */
+/* Computes the bytes that are in memory after node k of the list: alive[k] counts the results of nodes 0 to k that
+ * later nodes of the list read. work[k]: bytes of the results of node k. */
 static void
 find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {

@@ -426,7 +426,7 @@ hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
     return 0;
 }
 
-/* Removes hooks that were cleared, and adds a new one at the end. */
+/* Removes the records of hooks that were removed by the user, and adds a new hook at the end of the list. */
 static struct hook *
 hook_add(struct rille_tensor *t, struct hook **list)
 {

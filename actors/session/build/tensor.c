@@ -299,8 +299,8 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
     return 0;
 }
 
-/* Makes the shard at mesh position `pos` as a call: moves the tensor to the rank and slices it, so that the shard has a
- * gradient. */
+/* Makes the shard at mesh position `pos` by operator calls: moves the tensor to the rank and slices it. So the
+ * shard has a gradient. */
 static int
 local_with_grad(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
 {

@@ -223,7 +223,8 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes each value that is not computed yet and that checks data. *wrong: index of the first value that failed. */
+/* Computes those of the values that are not computed yet and whose computation checks data. *wrong: index of the
+ * first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {

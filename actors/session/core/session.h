@@ -143,7 +143,7 @@ struct rille_session {
     struct graph *graph;
     struct engine *engine;
     struct cluster *cluster; /* worker processes; NULL: all devices belong to this process */
-    /* true: a call that plans was interrupted; any thread or signal handler may set this */
+    /* true: the present call, which plans, is to stop; any thread or signal handler may set this */
     atomic_int interrupted;
     struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
     /* number of changes so far that make compiled steps invalid; a step from before the last change is traced

@@ -309,8 +309,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`. differing true: counts only the shards that do not
- * equal it. */
+/* Returns the number of shards that must have the same bytes as shard `pos`. differing true: counts only those
+ * that have other bytes. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {

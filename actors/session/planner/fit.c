@@ -178,8 +178,8 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. Results in flight between
- * stages are not activations; their number is reduced only if memory is too small. */
+/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. If the plan exceeds the
+ * limit, the function also tries the fewest results in flight between stages, which are not activations. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -264,8 +264,8 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* Makes one plan: layouts of at most `reckoned` bytes by the planner's count, and a searched schedule. *out stays
- * NULL if the plan exceeds the memory limit. *held: bytes that the plan holds, or a lower bound. */
+/* Makes one plan: layouts that need at most `reckoned` bytes by the planner's estimate, and a searched schedule.
+ * *out stays NULL if the plan exceeds the memory limit. *held: bytes that the plan holds, or a lower bound. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
@@ -285,8 +285,9 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by slightly more than
- * the excess of the last plan, because other layouts hold other amounts of memory that the planner does not count. */
+/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by the excess of the
+ * last plan, and by 1/256 of the limit: other layouts need other amounts of memory that the planner does not
+ * estimate. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -343,8 +344,8 @@ no_plan_fits(const struct fitter *f, int64_t held)
 }
 
 /* Makes a plan with layouts from a planner within the memory limit. First plans without a limit for the planner,
- * then with lower and lower limits. A plan may hold more or less than the planner counts, because of kernels'
- * scratch memory and of fusions that a layout prevents. */
+ * then with lower and lower limits. The planner's estimate differs from the memory of a plan: it lacks scratch
+ * memory of kernels, and some layouts prevent fusions. */
 static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {

@@ -122,8 +122,8 @@ is_hint(const struct origin *o)
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* Returns an array by leaf: 1 + index of a node that uses the leaf; 0: none. This is the node that updates the
- * leaf or, without an update, the first node that reads the leaf. Moves and updates do not count as readers. */
+/* Returns an array by leaf: 1 + index of the node that updates the leaf or, without an update, of the first node
+ * that reads the leaf; 0: none. Moves and updates do not count as readers. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -145,8 +145,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps the lower
- * bound of the last search only if the bound holds under the new limit, too: the last limit was at least as high. */
+/* Starts the search from the layouts chosen last, even if they were chosen under another memory limit. Keeps the
+ * lower bound of the last search only if the last limit was at least as high, because only then the bound holds. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
@@ -165,8 +165,8 @@ time_limit_ns(const struct rille_graph_options *o)
     return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
 }
 
-/* Returns the share of the time limit for a search, ns. Returns 0.1 s if the user gave no limit and the choice needs
- * no search ("propagate" and "greedy" without a memory limit), because then only a bound is searched. */
+/* Returns the time limit of a search, ns. Without any limit from the user, the modes "propagate" and "greedy" need
+ * a search only for the bound, so their limit is 0.1 s. */
 static int64_t
 search_limit_ns(const struct rille_graph_options *o)
 {
@@ -257,9 +257,9 @@ planned_land(struct rille_graph *g, struct program *p)
     rewrite_land(p, root_leaves(g, p));
 }
 
-/* Rewrites the program to save memory. Gathers sharded variables that are read replicated a second time for
- * backward (ZeRO 3), offloads values that backward reads, and lets moved new versions overwrite the old versions.
- * With a planner, planned_gather() has added the gathers before, because the planner must count them. */
+/* Rewrites the program to save memory. For backward, sharded variables that are read replicated are gathered a
+ * second time (ZeRO 3), and values are offloaded. New versions that a move produces overwrite the old versions.
+ * With a planner, planned_gather() has already added the gathers, because the planner must count them. */
 int
 planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {

@@ -35,9 +35,9 @@ void planned_freedom(const struct rille_graph *g, const struct program *p, int32
 int32_t planned_leaf_behind(const struct program *p, struct ref r);
 /* Begins a public call that may search several times: clears earlier interrupts. */
 void planned_call(struct rille_session *s);
-/* Conditions that end a search: a count of work (work_done), which is the same on every machine; a much later limit
- * of this thread's computing time (computed_ns), so that slow machines end, too; or rille_interrupt() after the call
- * began. */
+/* Conditions that end a search. A count of work (work_done), the same on every machine, is the normal limit. A
+ * much higher limit of this thread's computing time (computed_ns) ends searches on slow machines.
+ * rille_interrupt() after the call began ends a search at once. */
 struct planned_clock {
     struct rille_session *s;
     int64_t until, late;

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least size in bytes from which replicas of a variable on one host share a buffer. For smaller variables, the
- * messages that order the writes cost more than sharing saves: each device writes only a slice, which saves 10 us or
- * more per update. */
+/* Least size in bytes from which replicas of a variable on one host share a buffer. Each device then writes only a
+ * slice of an update, which saves 10 us or more. For smaller variables, the messages that order the writes cost
+ * more. */
 enum { SHARED_LEAST = 64 << 10 };
 
 struct frame {
@@ -119,8 +119,8 @@ walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
-            /* A result that is computed already can be a leaf of this run, because another node reads it. Such a
-             * result keeps its index in the list of leaves. */
+            /* another node may read a result of this node that an earlier run computed, and which is a leaf of
+             * this run; such a result keeps its index in the list of leaves */
             for (int k = 0; k < f->node->nout; k++)
                 if (f->node->out[k]->mark != mark || !is_walk_end(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
@@ -283,8 +283,8 @@ collect_readers(const struct collection *c)
 }
 
 /* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are
- * the operand's last readers; -1: none. Always -1 on devices that compile kernels. The libraries of such devices
- * recognise a derivative by the node right before the derivative, so a derivative must not be moved. */
+ * the operand's last readers; -1: none. Returns -1 on devices that compile kernels: their libraries recognise a
+ * derivative by the node right before it, so a derivative must not be moved. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
@@ -324,9 +324,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds values as roots, so that this run stores them and later runs need not compute them again: current values of
- * variables, and results with keep_next. An earlier run computed such a result but did not store it, although a
- * handle or a later node needs it. */
+/* Adds values as roots, so that this run stores them: current values of variables, and results with keep_next.
+ * keep_next marks a result that an earlier run computed but did not store, although a handle or a later node needs
+ * it. */
 static void
 collect_variables(struct collection *c)
 {
@@ -604,9 +604,9 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes. A later run must compute such a node again, with its operands, because this run drops a
- * result that is still needed. The operands of these nodes, and values that gradients will read, must not be
- * overwritten: the function subtracts those reads from `use`. */
+/* Finds unfinished nodes: a later run must compute such a node again, with its operands, because this run drops a
+ * result that is still needed. Subtracts from `use` the reads by unfinished nodes and by gradients, so that the
+ * values they read are not overwritten. */
 void
 collection_unfinished(struct collection *c)
 {

@@ -16,8 +16,8 @@ int session_release(struct rille_session *s, int n, struct val *const *going);
 /* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void number_bind(struct rille_session *s, const struct number *n, uint64_t *out);
 
-/* Adapts the session to the devices of its workers: their numbers, and, if devices have moved to other hosts or
- * threads, their pools. Drops the plans that were made for the devices as they were before. */
+/* Adapts the session to the present devices of its workers: to their numbers and, if devices have moved to other
+ * hosts or threads, to their new memory. Drops the plans that were made for the earlier devices. */
 void run_renew_devices(struct rille_session *s);
 
 #endif

@@ -126,8 +126,9 @@ part_from(struct rille_session *s, struct store *store, const struct layout *l, 
     return true;
 }
 
-/* Makes the replicas of a leaf share buffers, or stop sharing, as the root that overwrites the leaf requires. The
- * bytes of the replicas are equal. Returns false if another tensor holds a buffer, or if memory runs out. */
+/* Prepares a leaf for the root that overwrites it: makes the replicas of the leaf share buffers, or stop sharing,
+ * as the root requires. The bytes of the replicas are equal. Returns false if another tensor holds a buffer, or if
+ * memory runs out. */
 static bool
 lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {

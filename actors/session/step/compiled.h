@@ -30,8 +30,9 @@ struct read_variable {
     struct rille_tensor *t; /* the variable, by reference */
     bool requires_grad;
 };
-/* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
- * outcomes may share a root, because a step may return one value twice, or may both return and assign a value. */
+/* How root `root` (a result of the program) is used after a call: as a result of the step, as the new version of a
+ * variable, or as its gradient. Several outcomes may share a root, because a step may return a value twice, or
+ * return and assign it. */
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
@@ -46,8 +47,8 @@ struct gradient_state {
     bool before, after;
 };
 
-/* The plan of least memory that whatif found on one mesh. The session keeps this plan so that a later search with
- * the reported limit finds it again. */
+/* The plan of least memory that whatif found on one mesh. A later search with the reported limit starts from this
+ * plan, so that it succeeds, too. */
 struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];

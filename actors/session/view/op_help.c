@@ -249,8 +249,8 @@ print_errors(const struct op *op, struct str *s)
 
 /* ---- printing the layouts ---- */
 
-/* Returns true if the signature is legal on two ranks. A signature is illegal there if it splits a size of the
- * sample that is indivisible. */
+/* Returns true if the signature is legal on two ranks. It is illegal if it splits a dimension whose size in the
+ * sample cannot be split. */
 static bool
 legal(const struct rule *r, const struct sig_list *list, int i)
 {

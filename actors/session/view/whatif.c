@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time limits of a search and of the regrets, ns of counted work (work.h). The sum of both limits is short enough
- * for an interactive user. On the step's own mesh, a search has the step's own time limit. */
+/* Time limits of a search, and of computing regrets (costs above the best plan), ns of counted work (work.h). Both
+ * together are short enough for an interactive user. On the step's own mesh, a search has the step's own time
+ * limit. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
 /* least bandwidth (bytes/s) and speed (operations/s) that are accepted, as in cost files */
 enum { SLOWEST = 1000 };
@@ -306,11 +307,11 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "with scratch memory of kernels");
 }
 
-/* Searches within the memory limit. First searches without a limit, for a part of the time. If this plan fits but
- * may not be the best, the search without a limit gets the rest of the time. The best plan without a limit is
- * also the best within the limit, if it fits. If the plan does not fit, each further search has a lower limit.
- * Scratch memory is known only for given layouts, so the limit is reduced by the scratch memory of the last plan.
- * E_PLAN: no layouts were found; *known: bounds of the least memory of any layouts, from the last search. */
+/* Searches for the best plan within the memory limit. First searches without a limit, for a part of the time. If
+ * the plan found fits the limit, it is also best within the limit, and the search without a limit gets the rest of
+ * the time. If it does not fit, each further search has a lower limit: scratch memory is known only for given
+ * layouts, so the limit is reduced by the scratch memory of the last plan. E_PLAN: no layouts were found; *known:
+ * bounds of the least memory of any layouts, from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
