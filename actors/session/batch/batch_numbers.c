@@ -14,7 +14,7 @@ struct batch_number {
     struct rille_arg arg;
 };
 
-/* a call by the user */
+/* a call by the user's function: its operator, and its parameter */
 struct batch_call {
     const struct op *op;
     /* first operand that is a parameter, only compared by address; NULL: none */
@@ -192,7 +192,8 @@ batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct
     }
     const struct batch_sizes *whole = b->next_sizes < b->nsizes ? &b->sizes[b->next_sizes++] : NULL;
     if (!whole || whole->n != z.n) {
-        b->next_sizes = b->nsizes; /* the calls for the whole batch differ, so later sizes cannot match */
+        /* the calls differ from those for the whole batch, so later sizes cannot match */
+        b->next_sizes = b->nsizes;
         return;
     }
     b->multiplied = is_multiple(whole, &z, s->trace.pieces);
@@ -234,7 +235,8 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     }
     const struct batch_source *whole = b->next_source < b->nsource ? &b->source[b->next_source++] : NULL;
     if (!whole || whole->op != n->op || whole->type.ndim != t->ndim) {
-        b->next_source = b->nsource; /* the calls for the whole batch differ, so later sources cannot match */
+        /* the calls differ from those for the whole batch, so later tensors cannot match */
+        b->next_source = b->nsource;
         return -1;
     }
     for (int d = 0; d < t->ndim; d++)
@@ -270,7 +272,8 @@ batch_numbers_data(struct rille_session *s, const struct type *t, const void **d
     const struct batch_data *whole = b->next_data < b->ndata ? &b->data[b->next_data++] : NULL;
     int axis = whole ? scaled_dimension(t, &whole->type) : -2;
     if (axis == -2) {
-        b->next_data = b->ndata; /* the tensors for the whole batch differ, so later values cannot match */
+        /* the tensors differ from those for the whole batch, so later values cannot match */
+        b->next_data = b->ndata;
         return 0;
     }
     if (axis < 0 && whole->hash == d.hash) return 0;

@@ -682,7 +682,7 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
-/* Returns true if some operand is known only after the last micro-batch. */
+/* Returns true if some operand is computed after the last micro-batch, from values of all micro-batches. */
 static bool
 has_late(int nin, struct val *const *in)
 {

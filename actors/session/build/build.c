@@ -45,7 +45,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
         }
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
-        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: the list names all dimensions */
+        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional; the empty list stands for all dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
             TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
             for (int j = 0; j < k; j++)
@@ -283,7 +283,7 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     return add_derived(ctx, op, in, attr, d, out);
 }
 
-/* Adds an operator inside a call that has a strategy. */
+/* Adds an operator inside a composite call that has a strategy: splits the operator as the strategy requires. */
 static int
 add_inside(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct val **out)
@@ -346,7 +346,7 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
     return add_primitive(ctx, op, nin, in, attr, out);
 }
 
-enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
+enum { RECREATED = 16 }; /* maximum number of calls that recreate() repeats */
 
 /* Returns true if v, an unplaced value, is made by at most *left calls that read no data and have not run yet. */
 static bool

@@ -18,7 +18,7 @@ struct derived {
     int64_t price; /* price that the choice minimises: `bytes`, or for a planner the predicted time in ns */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
-    const struct layout **want; /* [nin] requested layouts of operands */
+    const struct layout **want; /* [nin] layouts in which the operator reads its operands */
 };
 
 /* Finds the types and layouts of a call's results (its derivation): returns those in the memo, or makes new ones

@@ -509,7 +509,7 @@ through_function(struct sweep *w, const struct call_context *ctx, struct node *n
     TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
     for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
-    f->nref++; /* the user's function may drop the results, which refer to f */
+    f->nref++; /* keeps f: the user's function may drop the results, which hold f */
     int status = own_function_call(ctx, f, saved, din);
     mark_again(w);
     for (int i = 0; !status && i < f->nin; i++)
@@ -646,7 +646,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
-        w.grad[x[i]->index].total = before; /* restored, because the list may name x[i] twice */
+        w.grad[x[i]->index].total = before; /* restores the total, because the list may contain x[i] twice */
     }
     forget_functions(&w);
     sweep_fini(&w);
@@ -679,7 +679,7 @@ grad_of_results(const struct call_context *ctx, int ny, struct val *const *y, st
     return status;
 }
 
-/* Moves g to the layout of t's gradient. */
+/* Moves g to the layout in which t's gradient is stored. */
 static int
 suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **g)
 {
@@ -707,7 +707,7 @@ add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_
 static int
 deposit(const struct sweep *w, const struct call_context *ctx, const struct val *v, struct val *g)
 {
-    struct rille_tensor *t = rille_tensor_hold(v->owner); /* a hook may free the user's handle */
+    struct rille_tensor *t = rille_tensor_hold(v->owner); /* keeps the tensor: a hook may free the user's handle */
     int status = add_to_leaf(w, ctx, t, g);
     rille_tensor_free(&t);
     return status;

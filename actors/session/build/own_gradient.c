@@ -373,7 +373,7 @@ hook_call(const struct call_context *ctx, struct hook *h, struct val **g)
     return status;
 }
 
-/* Adds g to the gradient of the handle that retains this gradient. */
+/* Adds g to the gradient of the handle t, for which the user called retain_grad. */
 static int
 retain(const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {

@@ -14,7 +14,7 @@
 /* A call of a function with a user-defined gradient. All nodes that are results of this call share the record. */
 struct own_function {
     struct rille_session *s;
-    struct rille_backward user; /* name: interned by the graph */
+    struct rille_backward user; /* the user's functions and data; the graph owns the string user.name */
     int32_t nref;               /* number of nodes and calls in progress that refer to this record */
     int nin, nsaved, nresult;
     /* arguments; the references keep the values, but not their bytes. NULL: not a tensor, or needs no gradient */
@@ -33,7 +33,7 @@ struct own_gradient {
     struct rille_session *session;
     struct node *node;
     struct own_function *function;    /* NULL: hooks only */
-    int result;                       /* index among the function's results */
+    int result;                       /* index of the node's value among the function's results */
     struct hook *hooks;               /* hooks of the node's results, in order of registration */
     struct own_gradient *next, *back; /* neighbours in the session's list */
 };
@@ -46,7 +46,7 @@ int own_function_call(const struct call_context *ctx, struct own_function *f, st
                       struct val **din);
 /* Links a recomputed copy of a node to the user's function of the node. */
 void own_function_share(struct node *copy, const struct own_gradient *own);
-/* Ends one reference to f. */
+/* Ends one reference to f; the last one frees f. */
 void own_function_drop(struct graph *g, struct own_function *f);
 /* Passes the gradient *g of result `out` to the hooks, one after the other. */
 int own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, struct val **g);

@@ -30,7 +30,7 @@ struct scan {
     bool reverse;
     bool gradient;  /* true: the scan is the gradient of a scan */
     bool differs;   /* true: values of the body that a gradient would read become further outputs, after all others */
-    uint64_t first; /* serial number of the first node that may belong to the body */
+    uint64_t first; /* serial number of the first stand-in; older nodes cannot belong to the body */
 };
 /* Adds an input to a list, which must have room, and returns its index. */
 static inline int

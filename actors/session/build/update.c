@@ -62,7 +62,7 @@ rille_update_to(struct rille_tensor *t, struct rille_tensor *value)
     return rille_tensor_assign(t, value);
 }
 
-/* Restores the versions from before the updates, after a failed step. */
+/* Restores the versions that the variables had before the updates, after a failed step. */
 static void
 undo_updates(struct session_updates *u)
 {

@@ -20,7 +20,7 @@ struct session_devices {
     size_t memory_limit; /* memory limit in bytes per device; 0: none */
     int32_t threads;
     struct box_cost cost;       /* costs of moves, built in or calibrated (cost.h) */
-    struct compute_rates rates; /* rates for planners, built in or calibrated */
+    struct compute_rates rates; /* rates of computing, with which planners predict times; built in or calibrated */
 };
 /* Returns the memory pool of a device. Creates the pool at the first call. */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);

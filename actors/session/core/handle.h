@@ -11,7 +11,7 @@ struct rille_session;
 /* A hook: a function of the user that backward calls with a gradient, or a handle in which backward stores the
  * gradient. */
 struct hook {
-    struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
+    struct hook *next, *freed; /* next: link of the list of hooks; freed: link of the session's list of freed hooks */
     int64_t id;
     /* index of the result among the results of its node */
     int out;
@@ -23,7 +23,7 @@ struct hook {
  * long as there are handles (nref), or versions or snapshots that refer to the variable (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
-    struct val *val; /* a reference is held while nref > 0 */
+    struct val *val; /* present value; the handle holds a reference while nref > 0 */
     int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
     bool frozen;  /* the user set requires_grad to false; modules still list the tensor as a parameter */

@@ -58,7 +58,7 @@ struct staged {
     const struct val *v;
     int stage;
 };
-/* A walk over the operands of a value, operands first. */
+/* State of a search for the stages of values; stages of operands are found first. */
 struct staging {
     const struct session_stages *all;
     struct staged *known;

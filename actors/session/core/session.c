@@ -163,7 +163,7 @@ rille_recomputes(const struct rille_session *s)
 
 /* ---- counters ---- */
 
-/* Adds what the devices' memory pools hold to the counters. */
+/* Adds the bytes in the devices' memory pools, and the counts of the pools, to the counters. */
 static void
 count_pools(const struct rille_session *s, struct rille_counters *sum)
 {

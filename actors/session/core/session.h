@@ -49,7 +49,8 @@ struct session_calls {
      * none */
     int32_t step_region;
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
-    int32_t nstrategy;         /* number of composite calls with a strategy so far */
+    /* number of calls so far that a strategy splits and that are expanded into other operators */
+    int32_t nstrategy;
     /* adds the gradient nodes of a scan (a node that runs a recorded body at each position; build/scan_grad.c) */
     int (*reverse_body)(const struct call_context *ctx, const struct node *n, struct val *const *dout,
                         struct val **din);
@@ -109,7 +110,7 @@ struct session_runs {
     bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */
     bool poison;             /* for tests: arenas are filled with 0xff bytes before a run */
 };
-/* Workers' reports on the last run, and totals over all runs. */
+/* Data on runs on workers: their reports on the last run, and sums over all runs. */
 struct session_remote {
     struct act_time *act; /* start and end of each act (task execution) in the last timed run */
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
@@ -145,7 +146,8 @@ struct rille_session {
     struct cluster *cluster; /* worker processes; NULL: all devices belong to this process */
     /* true: the present call, which plans, is to stop; any thread or signal handler may set this */
     atomic_int interrupted;
-    struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
+    /* settings for calls of public functions: source line and gradient mode; no strategy */
+    struct call_context context;
     /* number of changes so far that make compiled steps invalid; a step from before the last change is traced
      * again */
     uint64_t generation;
@@ -165,8 +167,9 @@ struct rille_session {
     struct session_count count;
     struct session_totals totals;
     struct layout_texts texts;
-    struct dlpack_export *exports; /* tensors in the hands of other libraries (io/dlpack.h) */
-    struct claims claims;          /* folders into which the session saves checkpoints */
+    /* tensors whose bytes other libraries use (io/dlpack.h) */
+    struct dlpack_export *exports;
+    struct claims claims; /* folders into which the session saves checkpoints */
 };
 
 #endif

@@ -50,7 +50,7 @@ struct tracer {
     void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
     /* Called when the user creates a tensor from values. May replace *data, the values. */
     int (*data)(struct rille_session *s, const struct type *t, const void **data);
-    /* Called for each value on which backward is called. */
+    /* Called for each value from which the user calls backward. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
 
@@ -74,7 +74,7 @@ struct session_trace {
 
 /* Returns true if calls are recorded: a trace is in progress and not paused. */
 bool tracing(const struct rille_session *s);
-/* Returns true if calls are recorded for a planner. */
+/* Returns true if calls are recorded, and a planner will choose their layouts. */
 bool trace_planned(const struct rille_session *s);
 /* Returns the number of micro-batches of the trace; 1 without a trace. */
 int trace_microbatches(const struct rille_session *s);

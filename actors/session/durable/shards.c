@@ -134,7 +134,7 @@ shard_path(struct saving_shards *g, const char *path, int rank)
     return out;
 }
 
-/* Numbers the files of the workers that write something. */
+/* Gives consecutive numbers to the files of those workers that write shards. */
 static void
 number_files(struct saving_shards *g, const char *path)
 {

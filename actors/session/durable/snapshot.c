@@ -209,7 +209,7 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     s->remote.after_run = snapshot_look;
     TRY(snapshot_take(s, keep, &h->taken));
-    /* without an earlier snapshot, waits for the copies */
+    /* without an earlier snapshot, recovery needs this one, so waits for its copies */
     if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     snapshot_look(s);
     *number = h->n;
@@ -389,7 +389,7 @@ static void
 restore_snapshot(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
-    if (!t->nref) return; /* the program has freed the tensor since the snapshot */
+    if (!t->nref) return; /* does nothing, because the program has freed the tensor since the snapshot */
     const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
     if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
     rille_tensor_free(&t->grad);

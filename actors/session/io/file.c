@@ -317,7 +317,7 @@ static int
 refuses_name(const char *path, bool folder)
 {
     struct stat st;
-    if (!lstat(path, &st)) return ENOENT; /* the path is a dangling link */
+    if (!lstat(path, &st)) return ENOENT; /* the path is a link to a file that does not exist */
     if (errno != ENOENT) return errno;
     if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
     char *copy = must_copy(path, strlen(path) + 1);
@@ -434,7 +434,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
             status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
     }
     if (!status) status = rille_eval(s, n, whole);
-    if (!status) status = session_settle(s); /* the saving thread reads the buffers and must not wait for runs */
+    if (!status) status = session_settle(s); /* waits for open runs, because the saving thread reads the buffers */
     for (int i = 0; i < n && whole[i]; i++) {
         struct val *v = whole[i]->val;
         if (!status) {

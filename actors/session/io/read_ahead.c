@@ -35,7 +35,7 @@ struct ahead {
     _Atomic int64_t filled, taken;
     struct waker session, worker; /* session wakes the session's thread; worker wakes the source's thread */
     struct batch_at next;         /* next batch to read; while the source's thread works, it owns this field */
-    struct batch_at expected;     /* batch in the register at `taken`; owned by the session */
+    struct batch_at expected;     /* batch expected in the register at `taken`; owned by the session */
     /* number of batches read before the last halt; `filled` counts the batches read since that halt */
     int64_t nread;
     int64_t ntaken, nwait;

@@ -45,7 +45,7 @@ struct fitter {
      * program */
     struct program *planned;
     struct arena tmp;
-    bool searched; /* a schedule search chooses the schedule */
+    bool searched; /* a search chooses the pipeline schedule */
     /* number of stages for which a share to recompute is chosen; 0: no shares are chosen */
     int32_t nstage;
 };
@@ -209,7 +209,7 @@ search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     for (int i = 0; i < TRIES && bad - good > 1; i++) {
         struct plan *p;
         status = plan_once(f, parts, (struct search){.most = most}, &p);
-        if (status && i == 0) return status; /* the search fails at any limit */
+        if (status && i == 0) return status; /* a search that fails without a limit fails with any limit */
         if (status) break;
         int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
         *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
@@ -217,7 +217,7 @@ search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
             plan_free(&p);
         else
             keep_faster(f, out, p);
-        if (bad == INT64_MAX) break; /* a higher limit would change nothing */
+        if (bad == INT64_MAX) break; /* the plan fits without a limit, so no other limit is tried */
         most = good ? good + (bad - good) / 2 : MAX(1, held - over);
     }
     if (*out) {
@@ -378,7 +378,7 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 
 /* ---- choosing how much each stage recomputes ---- */
 
-/* The fastest plan so far, and the recomputation choices that were tried. */
+/* The fastest plan so far, and the choices of recomputation for which plans were made. */
 struct found {
     struct plan *plan;
     double time;
@@ -503,7 +503,7 @@ plan_auto(struct fitter *f, struct plan **out)
         smallest = again;
     }
     if (!status && best.plan) status = try_levels(f, n, &best);
-    if (!best.plan) best.ntried = 0; /* no plan fits: tries one again to report its error */
+    if (!best.plan) best.ntried = 0; /* if no plan fits, tries one plan again so that its error is reported */
     if (!status) status = best.plan ? improve_parts(f, n, &best) : try_again(f, smallest, n, &best);
     if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
     arena_fini(&f->tmp);

@@ -331,7 +331,7 @@ planned_settle(struct rille_graph *g)
 int
 planned_regret(struct rille_graph *g)
 {
-    const int64_t most = 2000000000; /* time limit, ns, because a user waits for the result */
+    const int64_t most = 2000000000; /* time limit for regrets, ns: short, because a user waits for them */
     struct planned_clock clock = planned_clock(g->s, MIN(g->planning.search_ns, most));
     if (!g->planning.assigned) return 0;
     planned_call(g->s);

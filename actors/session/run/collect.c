@@ -102,7 +102,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
-    return -1; /* the operands of the node must be visited */
+    return -1; /* -1: the operands of the node must be visited first */
 }
 
 /* Walks the graph depth first, so that operands come before their readers. Uses an explicit stack, because programs
@@ -203,7 +203,7 @@ updates_last(struct collection *c)
     free(tail);
 }
 
-/* Returns true if a node of this walk computes the value. */
+/* Returns true if a node of this walk computes the value x. */
 static bool
 is_made(const struct val *x)
 {

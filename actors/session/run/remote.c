@@ -33,7 +33,7 @@ struct remote_part {
     struct host_report report; /* reports of the host's workers on the last run; unused for the session's host */
 };
 
-/* The cluster state of a runner. */
+/* State of a runner whose plan runs on the workers of a cluster. */
 struct remote {
     uint64_t id;
     struct str bytes;
@@ -341,7 +341,7 @@ job_of(struct reply *reply)
 static int
 check_parts(const struct rille_session *s, const struct remote *m)
 {
-    for (int i = 0; i < m->npart; i++) /* a host without workers has no threads, and reports nothing */
+    for (int i = 0; i < m->npart; i++) /* skips a host without workers: it has no threads, and reports nothing */
         if (!m->part[i].known && cluster_map(s->cluster, i)->nslot > 0)
             return fail(E_BUS, "the workers of a host did not report their partition of the plan");
     return 0;

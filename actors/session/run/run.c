@@ -247,5 +247,5 @@ run_renew_devices(struct rille_session *s)
     s->generation++;
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) leave_pools(s, k);
-    err_clear(); /* the memory of a lost host cannot be given back */
+    err_clear(); /* ignores an error: the memory of a lost host cannot be freed */
 }

@@ -173,7 +173,7 @@ int
 runner_run(struct rille_session *s, struct runner *r, bool timed)
 {
     const struct program *g = r->plan->program;
-    actors_clear(r->actors); /* no update has begun if the run does not start */
+    actors_clear(r->actors); /* clears the state of the last run: if this run does not start, no update has begun */
     r->run.timed = timed;
     r->run.poison = s->runs.poison;
     TRY(open_run_before(s, r));

@@ -27,7 +27,7 @@ struct runner {
     struct arena arena;
     struct rille_session *s;
     struct remote *remote;           /* cluster state; NULL before the first run on workers */
-    const struct moved_bytes *moved; /* bytes that a run moves (totals.h); NULL: not counted yet */
+    const struct moved_bytes *moved; /* bytes that a run moves between devices (totals.h); NULL: not counted yet */
 };
 /* Returns the approximate size of the runner in host memory, bytes. */
 size_t runner_bytes(const struct runner *r);

@@ -58,7 +58,7 @@ struct least_found {
     int64_t counted;
     int32_t *choice, nchoice;
 };
-/* How a step treats its arguments. */
+/* Types, layouts and row order of a step's arguments. */
 struct step_inputs {
     int32_t n;
     struct type *type;
@@ -81,7 +81,7 @@ struct step_numbers {
     int64_t nrandom;
     bool asking; /* true while the functions of live numbers are called */
 };
-/* State of variables that a call requires. */
+/* Variables and gradients whose state a call checks. */
 struct step_variables {
     int32_t ngradient, nvariable;
     struct gradient_state *gradient;
@@ -90,10 +90,10 @@ struct step_variables {
 /* Results and options of the step's planning. */
 struct step_planning {
     struct assigned *assigned; /* result of the planner (planner/planned.c); NULL: no planner was used */
-    struct program *traced;    /* program before planning, for whatif; NULL: none */
+    struct program *traced;    /* copy of the traced program without the planner's layouts, for whatif; NULL: none */
     int64_t search_ns;         /* time limit of the search, ns */
     bool searched;             /* a schedule search follows the choice of layouts */
-    bool sliced;               /* ZeRO splits the updates, or values are offloaded */
+    bool sliced;               /* ZeRO splits the updates over replicas, or values are offloaded until backward */
     struct least_found least;
 };
 struct rille_graph {
@@ -102,7 +102,7 @@ struct rille_graph {
     struct runner *runner;
     /* owned: step that runs before each call and writes sums over the whole batch into variables; NULL: none */
     struct rille_graph *totals;
-    bool meta; /* runs on meta devices: calls return tensors without values */
+    bool meta; /* true: the step is on meta devices, so its calls return tensors without values */
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */
     uint64_t generation;
     int32_t nout, nleaf, noutcome;
@@ -113,7 +113,7 @@ struct rille_graph {
     struct step_variables variables;
     struct step_planning planning;
     struct step_times times;
-    char *trace_path; /* file for write_trace after the next call; NULL: none */
+    char *trace_path; /* file to which write_trace writes the next call's trace; NULL: none */
     int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };

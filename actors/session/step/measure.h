@@ -17,7 +17,7 @@ struct step_times {
     struct act_time *act;      /* acts of the last timed run */
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
-    struct lane_rows rows; /* expected order of acts on all threads; empty: none */
+    struct lane_rows rows; /* order in which each thread or stream is to execute its tasks; empty: any order */
     struct rille_stats stats;
 };
 /* Returns the index of the plan's device at a mesh position. */

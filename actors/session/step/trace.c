@@ -62,7 +62,7 @@ struct trace {
     bool split; /* weight gradients have credits of their own, so they may be delayed */
     /* segments into which shard boundaries cut the arguments' rows; micro-batch k is the k-th part of each segment */
     struct segments segments;
-    struct val **input; /* values that represent the arguments, by reference */
+    struct val **input; /* values that stand for the arguments while the function is traced, by reference */
     /* by argument: the argument's tensor, by reference, if a planner may choose the layout; else NULL */
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
@@ -392,7 +392,7 @@ static const struct tracer tracer = {.operands = change_operands,
                                      .data = batch_numbers_data,
                                      .loss = note_loss};
 
-/* Creates the values that represent the arguments. */
+/* Creates the values that stand for the arguments while the function is traced. */
 static void
 make_inputs(struct rille_session *s, const struct type *type, int nin, struct rille_tensor *const *in,
             struct rille_tensor **piece)

@@ -125,7 +125,7 @@ mean_costs(struct charting *x)
 
 /* ---- joining acts into spans ---- */
 
-struct placed { /* an act, and the device in whose row it is drawn */
+struct placed { /* an act (task execution), and the device in whose row of the picture it is drawn */
     int32_t device;
     struct act_time act;
 };

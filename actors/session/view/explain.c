@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct way { /* a move that was described */
+struct way { /* description of a move, kept for moves with equal type and layouts */
     struct type type;
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
@@ -320,7 +320,7 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         }
         x->bytes += b->bytes;
         box_print(b, &steps);
-        for (int i = 0, m = 0; i < b->nrank; i++) { /* both lists of ranks ascend */
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* merges the lists of ranks, which both ascend */
             while (x->rank[m] != b->rank[i]) m++;
             received[m] += b->received[i];
         }

@@ -324,7 +324,7 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         bool kept = keeps(k, (*out)->peak + beside(*out));
-        /* the search also counts memory on devices of other stages */
+        /* bytes that the search counts on this device although they are on devices of other stages */
         int64_t others = (*out)->solved.peak - (*out)->peak;
         if (kept && !open) {
             clock->until = end;
