@@ -64,8 +64,8 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* val_drop() ends a reference and a keep (the need for the bytes), but f had only the
-                               reference */
+        /* f holds a reference but no keep (a need for the bytes), and val_drop() ends one of each */
+        val_keep(f->in[i]);
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);

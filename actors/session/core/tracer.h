@@ -58,16 +58,16 @@ struct trace;
 struct session_trace {
     struct trace *now; /* trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
-    int32_t pieces;   /* number of micro-batches of the step */
-    int32_t segments; /* number of segments into which shard boundaries cut the arguments' rows (batch/segments.h); 0:
-                         unequal lengths */
-    int64_t rows;     /* number of rows of the arguments in one micro-batch; 0: the step has no arguments */
-    int64_t nrandom;  /* number of random calls in the trace so far */
-    struct batch_numbers
-        *numbers; /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
+    int32_t pieces; /* number of micro-batches of the step */
+    /* number of segments into which shard boundaries cut the arguments' rows (batch/segments.h); 0: lengths differ */
+    int32_t segments;
+    int64_t rows;    /* number of rows of the arguments in one micro-batch; 0: the step has no arguments */
+    int64_t nrandom; /* number of random calls in the trace so far */
+    /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
+    struct batch_numbers *numbers;
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* this trace calls the function with the whole batch, only to record the numbers that it computes */
+    bool whole;   /* true: this trace records the numbers that the function computes from the whole batch */
     bool differs; /* the last trace failed: the calls for a micro-batch were not those for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
