@@ -14,7 +14,7 @@ struct batch_number {
     struct rille_arg arg;
 };
 
-/* a call by the user */
+/* a call by the user's function: its operator, and its parameter */
 struct batch_call {
     const struct op *op;
     /* first operand that is a parameter, only compared by address; NULL: none */
@@ -42,22 +42,21 @@ struct batch_source {
 };
 
 struct batch_numbers {
-    struct batch_number *of; /* numbers that operators read, in order of the calls */
+    struct batch_number *of; /* numbers that the user passed to operators, in order of the calls */
     int32_t n, capacity;
-    struct batch_sizes *sizes; /* sizes and positions, in order of the calls */
+    struct batch_sizes *sizes; /* sizes of reshapes and positions of slices, in order of the calls */
     int32_t nsizes, sizes_capacity;
-    struct batch_source *source; /* sources, in order of the calls */
+    struct batch_source *source; /* tensors that calls without operands made, in order of the calls */
     int32_t nsource, source_capacity;
     struct batch_call *call; /* the user's calls, in order */
     int32_t ncall, call_capacity;
-    struct batch_data *data; /* values of tensors, in order of their creation */
+    struct batch_data *data; /* values from which tensors were made, in order of creation */
     int32_t ndata, data_capacity;
     /* true: the trace in progress passed a number to another operator than the call with the whole batch did, so
      * later stored numbers do not match */
     bool lost;
-    bool complete; /* the function returned from the call with the whole batch */
-    /* index of the stored number that the trace in progress uses next; likewise of the stored sizes, source, call
-     * and data */
+    bool complete; /* the call of the function with the whole batch has returned */
+    /* indices of the next stored number, sizes, source, call and data with which the trace in progress is compared */
     int32_t next, next_sizes, next_source, next_call, next_data;
     /* here, there: operators of the first call that differs between the trace (here) and the whole batch (there);
      * NULL: no such call */
@@ -145,7 +144,7 @@ compare_call(struct rille_session *s, struct batch_numbers *b, const struct op *
     b->line = s->context.at;
 }
 
-/* Returns the attribute's positions or sizes as a list. */
+/* Returns the sizes of a reshape, or start and stop of a slice, as a list; an empty list for other operators. */
 static struct batch_sizes
 sizes_of(const struct op *op, const struct attr *attr)
 {
@@ -193,7 +192,8 @@ batch_numbers_call(struct rille_session *s, const struct op *op, int nin, struct
     }
     const struct batch_sizes *whole = b->next_sizes < b->nsizes ? &b->sizes[b->next_sizes++] : NULL;
     if (!whole || whole->n != z.n) {
-        b->next_sizes = b->nsizes; /* the calls for the whole batch differ, so later sizes cannot match */
+        /* the calls differ from those for the whole batch, so later sizes cannot match */
+        b->next_sizes = b->nsizes;
         return;
     }
     b->multiplied = is_multiple(whole, &z, s->trace.pieces);
@@ -235,7 +235,8 @@ batch_numbers_source(struct rille_session *s, const struct node *n)
     }
     const struct batch_source *whole = b->next_source < b->nsource ? &b->source[b->next_source++] : NULL;
     if (!whole || whole->op != n->op || whole->type.ndim != t->ndim) {
-        b->next_source = b->nsource; /* the calls for the whole batch differ, so later sources cannot match */
+        /* the calls differ from those for the whole batch, so later tensors cannot match */
+        b->next_source = b->nsource;
         return -1;
     }
     for (int d = 0; d < t->ndim; d++)
@@ -271,7 +272,8 @@ batch_numbers_data(struct rille_session *s, const struct type *t, const void **d
     const struct batch_data *whole = b->next_data < b->ndata ? &b->data[b->next_data++] : NULL;
     int axis = whole ? scaled_dimension(t, &whole->type) : -2;
     if (axis == -2) {
-        b->next_data = b->ndata; /* the tensors for the whole batch differ, so later values cannot match */
+        /* the tensors differ from those for the whole batch, so later values cannot match */
+        b->next_data = b->ndata;
         return 0;
     }
     if (axis < 0 && whole->hash == d.hash) return 0;

@@ -1,12 +1,14 @@
 /* batch_numbers.h - numbers that a step's function computes from the size of the batch: loss * (1 / x.shape[1]).
  *
- * In a step of several micro-batches, x.shape[1] is the size of a micro-batch, so such a number would be wrong
- * for the whole batch. The caller therefore calls the function once with the whole batch, in a trace that is
- * aborted (rille_graph_options.whole). The next trace uses the numbers of that call, one by one, as long as both
- * calls pass numbers to the same operators. Values of rille.tensor() are replaced in the same way. Sizes of
- * reshape() and positions of slices are not replaced but compared, because a size that is equal in both calls
- * does not belong to the dimension of rows. If the two calls of the function call other operators, a branch
- * depends on the number of rows, which is an error. Used only on the session's thread. */
+ * In a step of several micro-batches, x.shape[1] is the size of a micro-batch, so such a number would be wrong for
+ * the whole batch. The caller therefore calls the function once with the whole batch, in a trace that is aborted
+ * (rille_graph_options.whole). The next trace uses the numbers of that call, one by one, as long as both calls
+ * pass numbers to the same operators. Values of rille.tensor() are replaced in the same way. Sizes of reshape()
+ * and positions of slices are not replaced but compared, because a size that is equal in both calls does not
+ * belong to the dimension of rows. If the function calls other operators for a micro-batch than for the whole
+ * batch, a branch depends on the number of rows, which is an error.
+ *
+ * Used only on the session's thread. */
 #ifndef RILLE_ACTORS_SESSION_BATCH_BATCH_NUMBERS_H
 #define RILLE_ACTORS_SESSION_BATCH_BATCH_NUMBERS_H
 

@@ -17,12 +17,13 @@
 #include <string.h>
 
 enum { OPERANDS = 256, MOST_BLOCKS = 1 << 14 };
-/* Costs of reading an operand of a micro-batch as an entry of a signature on the axis of micro-batches.
- *   FITS       the operand is read as it is
- *   REPEATED   S: the operand is the same for all micro-batches, and stands for a micro-batch's rows
- *   CONVERTED  P(sum): the operand, the same for all micro-batches or their mean, is converted to a share of a sum
- *   REPLACED   B: the operand is a sum or mean of a micro-batch, and the batch's value replaces it
- *   NEVER      the operand cannot be read so */
+/* Costs of an operand of a micro-batch. A signature treats the micro-batches as the ranks of a mesh axis, and
+ * requires the layout S, B or P(sum) of the operand.
+ *   FITS       the operand has the required layout
+ *   REPEATED   S is required: the operand is the same for all micro-batches, and is read as a micro-batch's rows
+ *   CONVERTED  P(sum) is required: the operand, the same for all micro-batches or their mean, is made an addend
+ *   REPLACED   B is required: the operand is a sum or mean of a micro-batch, and the batch's value replaces it
+ *   NEVER      the operand cannot be read in the required layout */
 enum { FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10, NEVER = 1 << 20 };
 
 enum batch_share
@@ -68,21 +69,22 @@ blocks_of(const struct val *v)
 
 /* ---- signatures on the axis of micro-batches ---- */
 
-/* Cost of reading a call under one signature on the axis of micro-batches, and the shares of its results. */
+/* The cheapest signature of a call on the axis of micro-batches, with its cost. share: how each result relates to
+ * the batch's value. */
 struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
-    bool sums;   /* an operand is a share of a sum */
-    bool strict; /* a mean of the micro-batch must not be used in place of the batch's mean */
-    bool linear; /* counts means as shares of a sum, to test whether the call is linear in them */
-    int blocks;  /* number of row blocks, which all operands with rows must share (val->blocks); 0: they differ */
-    /* cost: sum of the operands' costs; NEVER: no signature fits. each: cost of each operand */
+    bool sums;   /* an operand is a micro-batch's addend of a sum over the batch */
+    bool strict; /* means must be those of the whole batch, not those of the micro-batch */
+    bool linear; /* treats means as addends of a sum, to test whether the call is linear in means */
+    int blocks;  /* number of row blocks (val->blocks), equal for all operands with rows; 0: the numbers differ */
+    /* cost: sum of the costs of all operands; NEVER: no signature fits. each: cost by operand */
     int cost, each[OPERANDS];
     enum batch_share share[OP_OUT];
     int rows[OP_OUT];
 };
 
-/* Returns the cost of reading operand v as the entry `want` of a signature. */
+/* Returns the cost (FITS to NEVER) of operand v if the signature requires the layout `want` of v. */
 static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
@@ -112,7 +114,7 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
     return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
-/* Tries one signature. If its cost is below the least so far, stores this cost and the shares of the results. */
+/* Tries one signature. If the signature is the cheapest so far, stores its cost and the shares of the results. */
 static void
 try_signature(struct reading *r, const struct rule *rule, const struct sig *sig, int nin, struct val *const *in)
 {
@@ -131,8 +133,8 @@ try_signature(struct reading *r, const struct rule *rule, const struct sig *sig,
     }
 }
 
-/* Fills in the operands' types, with the number of rows multiplied by `times`. A dimension of size 1 belongs to no
- * factor of a rule, so a single row must count as several rows. */
+/* Fills in the operands' types, with `times` as many rows as the operands have. A rule has no factor for a
+ * dimension of size 1, so a single row must count as several rows. */
 static void
 operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
@@ -157,7 +159,8 @@ infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, 
     return sig_axis(&s->calls.scratch, &r->call, rule, list);
 }
 
-/* Returns true if the dimension of rows can be divided into n parts of complete segments (segments.h). */
+/* Returns true if each of n equal parts of the rows consists of complete segments (rows between shard boundaries,
+ * segments.h). */
 static bool
 divides_segments(const struct rille_session *s, int64_t n)
 {
@@ -165,9 +168,9 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
-/* Finds which dimension of a reshape's result has the rows, and the number of blocks. If the reshape joins the
- * rows with dimensions before them, those dimensions form blocks. scales: bit d is set if dimension d of the
- * result depends on the size of the batch. */
+/* Finds the dimension of rows in a reshape's result, and the number of blocks. If the reshape merges the dimension
+ * of rows with dimensions before it, each index of those dimensions is a block. scales: bit d is set if the size
+ * of dimension d of the result depends on the size of the batch. */
 static void
 read_reshape(const struct rille_session *s, struct reading *r, const struct val *x, const struct type *y,
              unsigned scales)
@@ -198,8 +201,8 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
     r->blocks = blocks;
 }
 
-/* Finds the share of a concat along the dimension of rows, whose result has the blocks of all operands. Returns
- * false if the concat is along another dimension, or if the operands have blocks of different sizes. */
+/* Handles a concat along the dimension of rows: the result has the row blocks of all operands. Returns false if
+ * the concat is along another dimension, or if the operands have blocks of different sizes. */
 static bool
 read_concat(struct reading *r, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -219,7 +222,7 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
     return true;
 }
 
-/* Finds the share of a slice that consists of complete blocks of the rows. Returns false for any other slice. */
+/* Handles a slice that consists of complete row blocks. Returns false for any other slice. */
 static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {
@@ -262,7 +265,7 @@ has_more_than_means(int nin, struct val *const *in)
     return false;
 }
 
-/* Finds the signature with the least cost for the call in r, whose flags are set. */
+/* Finds the cheapest signature of the call in r. The caller has set r's flags (sums, strict, linear). */
 static void
 read_signatures(struct rille_session *s, struct reading *r, int nin, struct val *const *in)
 {
@@ -314,8 +317,8 @@ is_number_cast(const struct op *op, const struct val *x, const struct attr *attr
     return to != DT_BOOL && from != DT_BOOL && (dtype_is_float(to) || !dtype_is_float(from));
 }
 
-/* Looks for an add, sub or where that combines a number with operands of this share. Returns the index of the number
- * operand; -1: the call is different. */
+/* Looks for an add, sub or where that combines a number with operands that all have this share. Returns the index
+ * of the number operand; -1: the call is different. */
 static int
 number_beside(const struct op *op, int nin, struct val *const *in, enum batch_share share)
 {
@@ -329,7 +332,7 @@ number_beside(const struct op *op, int nin, struct val *const *in, enum batch_sh
     return number;
 }
 
-/* ---- results ---- */
+/* ---- setting the shares of results ---- */
 
 static void
 set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
@@ -339,8 +342,8 @@ set_share(struct node *n, int k, enum batch_share share, int rows, int blocks)
     n->out[k]->blocks = (int16_t)blocks;
 }
 
-/* Returns true if n sums over the first dimension of an operand with unknown share. If the operand has rows, they
- * are its first dimension, so the sum may be over rows. */
+/* Returns true if n sums over the first dimension of an operand whose relation to the batch is unknown
+ * (SHARE_OTHER). If the operand has rows, they are its first dimension, so the sum may be over rows. */
 static bool
 sums_rows(const struct node *n)
 {
@@ -351,7 +354,7 @@ sums_rows(const struct node *n)
     return axis->n == 0;
 }
 
-/* Sets the shares of n's results if n needs no signature. Returns false if n needs one. */
+/* Sets the shares of n's results if this requires no signature. Returns false if it does. */
 static bool
 note_plain(struct node *n)
 {
@@ -383,7 +386,7 @@ divides_by_count(const struct node *n)
     return share == SHARE_ROWS || share == SHARE_OTHER;
 }
 
-/* Returns the type of the operand of which v is the sum; NULL: unknown. *rows: dimension of the operand that has the
+/* Returns the type of the operand over whose rows v is a sum; NULL: unknown. *rows: the operand's dimension of
  * rows. */
 static const struct type *
 type_summed(const struct val *v, int *rows)
@@ -412,7 +415,7 @@ counts_elements(const struct type *t, int rows, double count)
     return false;
 }
 
-/* Returns true if the call is linear in means over the rows, so that its result is a mean over the rows, too. */
+/* Returns true if the call is linear in means over the rows. The result is then a mean over the rows, too. */
 static bool
 is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
 {
@@ -456,8 +459,8 @@ combines_rows(const struct node *n)
     return rows && !has_share(n->nin, n->in, SHARE_DRAWN) && !has_share(n->nin, n->in, SHARE_OTHER);
 }
 
-/* Returns true if an operand is a sum or mean of the micro-batch that the batch's value must replace. In forward,
- * batch_share_operands() has done so. */
+/* Returns true if the call needs the batch's value of an operand that is a sum or mean of the micro-batch. In the
+ * forward pass, batch_share_operands() has replaced such operands. */
 static bool
 reads_late_total(const struct reading *r, int nin)
 {
@@ -520,10 +523,10 @@ rille_micro_batch_result(struct rille_tensor *t)
     return 0;
 }
 
-/* ---- operands ---- */
+/* ---- replacing operands by values of the batch ---- */
 
-/* Returns true if v can be computed before the step begins: v needs no gradient, and depends on no random or live
- * number. */
+/* Returns true if v can be computed before the step begins: v needs no gradient, and depends neither on random
+ * numbers nor on live numbers (values of user functions). */
 static bool
 is_known_before(struct rille_session *s, struct val *v)
 {
@@ -547,8 +550,8 @@ is_known_before(struct rille_session *s, struct val *v)
     return known;
 }
 
-/* Rejects a division of a sum over rows by the row count of one micro-batch, because the whole batch has more rows.
- * Allows the division if numbers are those of the whole batch (batch_numbers.h). */
+/* Rejects a division of a sum over rows by the row count of one micro-batch, because the whole batch has more
+ * rows. Allows the division if the number was replaced by that of the whole batch (batch_numbers.h). */
 static int
 check_count(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in)
 {
@@ -574,8 +577,8 @@ times_number(const struct call_context *ctx, struct val *v, double f, struct val
     return 0;
 }
 
-/* Converts a value to a share of a sum, by dividing the value by the number of micro-batches. The value is equal in
- * all micro-batches, or contributes to a mean over the micro-batches. */
+/* Divides a value by the number of micro-batches, so that the quotients of all micro-batches add up to the value.
+ * The value is equal in all micro-batches, or contributes to a mean over the micro-batches. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -586,7 +589,8 @@ share_operand(const struct call_context *ctx, struct val *v, struct val **out)
     return 0;
 }
 
-/* Replaces all operands by values of the whole batch, which are known after the last micro-batch. */
+/* Replaces each operand by its value for the whole batch, which is known after the last micro-batch. E_PLAN: the
+ * value for the whole batch is unknown. */
 static int
 sum_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in)
 {
@@ -611,14 +615,14 @@ struct joined_pair {
 struct joined {
     struct joined_pair *pair;
     int n, capacity;
-    bool known;  /* all leaves of the function so far are means and sums over micro-batches */
-    bool before; /* the batch's values are computed before the step, else after the last micro-batch */
+    bool known;  /* true: all operands found so far are means and sums over micro-batches */
+    bool before; /* true: the batch's values are computed before the step; false: after the last micro-batch */
 };
 
 static int join_from_means(const struct call_context *ctx, struct val *v, struct joined *j, struct val **out);
 static int joined_value(const struct call_context *ctx, struct val *v, struct val **out);
 
-/* Makes the batch's value of a sum or a mean, in a step that runs before the present step. */
+/* Makes the batch's value of a sum or a mean, in a separate step that runs before the present step. */
 static int
 total_before(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -662,7 +666,8 @@ join_from_means(const struct call_context *ctx, struct val *v, struct joined *j,
     return 0;
 }
 
-/* Replaces operand k, a share of a sum, by the complete sum, because the operator is not linear in this operand. */
+/* Replaces operand k, a sum or mean of the micro-batch, by the batch's value. If that value is known only after
+ * the last micro-batch, replaces all operands. Sets *again, because the signatures must be tried again. */
 static int
 replace_operand(const struct call_context *ctx, const struct op *op, int nin, struct val **in, int k, bool *again)
 {
@@ -677,7 +682,7 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
-/* Returns true if some operand is known only after the last micro-batch. */
+/* Returns true if some operand is computed after the last micro-batch, from values of all micro-batches. */
 static bool
 has_late(int nin, struct val *const *in)
 {
@@ -729,7 +734,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
     return status;
 }
 
-/* ---- values of the batch ---- */
+/* ---- making the values of the batch ---- */
 
 /* Makes the batch's value of a sum, of a mean, or of a function of sums and means. */
 static int
@@ -761,7 +766,7 @@ batch_share_rows(const struct call_context *ctx, const struct val *v, struct val
     return 0;
 }
 
-/* Returns v with one more dimension in front, as a single row. */
+/* Adds a leading dimension of size 1 to v, so that v becomes a single row. */
 static int
 one_row_of(const struct call_context *ctx, struct val *v, struct val **out)
 {
@@ -787,7 +792,7 @@ batch_share_join(const struct call_context *ctx, struct val *v, struct val **out
     if (share != SHARE_MAX && share != SHARE_MIN) return joined_value(ctx, v, out);
     *reduce = op_find(share == SHARE_MAX ? (is_bool ? "any" : "max") : is_bool ? "all" : "min");
     struct call_context alone = *ctx;
-    /* builds the row from this micro-batch alone, without the changes that make a call use the whole batch */
+    /* the row is a maximum or minimum of this micro-batch, so no operand may be replaced by a value of the batch */
     bool was = rille_micro_batch_alone(ctx->s, true);
     int status = one_row_of(&alone, v, out);
     rille_micro_batch_alone(ctx->s, was);

@@ -1,8 +1,8 @@
-/* batch_share.h - tracks how a value of one micro-batch relates to the value of the whole batch.
+/* batch_share.h - tracks how a value of one micro-batch relates to the value of the whole batch (its "share").
  *
  * The micro-batches are treated as the ranks of one more mesh axis, on which a call has the signatures of sbp/sig.h.
- * So a micro-batch's sum over rows is a share of the batch's sum, like P(sum) on a mesh. An operator that is not
- * linear cannot read a share. Such an operator reads the batch's sum instead. There are two cases:
+ * So a micro-batch's sum over rows is an addend of the batch's sum, like P(sum) on a mesh. An operator that is not
+ * linear cannot read an addend. Such an operator reads the batch's sum instead. There are two cases:
  *
  *   - If the sum follows from the arguments without a gradient (a count of labels, the sum of a mask), a separate
  *     step computes the sum before the batch (trace_total).
@@ -17,9 +17,10 @@
 struct attr;
 enum batch_share {
     SHARE_WHOLE, /* the value is the same for all micro-batches */
-    /* the batch's value joins the micro-batches' values along axis val->rows. If val->blocks is n > 1, the axis
-     * consists of n equal blocks, each with rows of all micro-batches. If val->blocks is -n, the axis before
-     * val->rows has size n and numbers groups of segments (segments.h), and each group has rows of its own. */
+    /* the value has rows of the batch along axis val->rows; the batch's value joins the rows of all micro-batches.
+     * If val->blocks is n > 1, the axis consists of n equal blocks, each with rows of all micro-batches. If
+     * val->blocks is -n, the axis before val->rows has size n. Each of its entries is a group of segments
+     * (segments.h) with rows of its own. */
     SHARE_ROWS,
     SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
     SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
@@ -28,34 +29,36 @@ enum batch_share {
     SHARE_MAX,       /* the batch's value is the maximum of the micro-batches' values */
     SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */
     SHARE_DRAWN,     /* the values are random numbers */
-    SHARE_POSITIONS, /* the value counts the rows of one micro-batch (positions.h) */
-    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Calls make such
-     * values in rille.per_micro_batch(), and when they read a random choice of rows. */
+    SHARE_POSITIONS, /* the value counts the rows of one micro-batch: 0, 1, 2, ... (positions.h) */
+    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values result
+     * from calls in rille.per_micro_batch(), and from calls that read randomly chosen rows. */
     SHARE_OTHER,
 };
 enum batch_share batch_share_of(const struct val *v);
 /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches;
  * false if the batch's value is their mean. */
 bool batch_share_adds(const struct val *v);
-/* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
- * v. */
+/* Computes the batch's value of v if v is a sum or a mean over rows; the value is known after the last
+ * micro-batch. For other values, *out is v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
-/* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
+/* Makes *g, the gradient of v, a node that runs once per micro-batch. Does nothing unless v has rows of the batch
+ * and *g is the same for all micro-batches. */
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
-/* Sets the shares of a new node's results. E_PLAN: the call combines rows of the batch, but a micro-batch has only
- * some of these rows. */
+/* Sets the shares of a new node's results: how they relate to the batch's values. E_PLAN: the call combines rows
+ * of the batch, but a micro-batch has only some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);
-/* Sets the share of a tensor without operands whose dimension `axis` is the number of rows. E_PLAN: the tensor
- * would have other values than for the whole batch. */
+/* n makes a tensor without operands (zeros, arange) with one row per row of the micro-batch, along dimension
+ * `axis`. Sets how the tensor relates to the batch's value. E_PLAN: for the whole batch, the tensor would have
+ * other values. */
 int batch_share_source(struct rille_session *s, struct node *n, int axis);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */
 int batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                          const struct attr *attr);
 
-/* v has one value per micro-batch, and no rows. Computes the value for the whole batch into *out, known after the
- * last micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that
- * reduces the rows; otherwise *reduce is NULL. */
+/* Computes the batch's value of v, which has one value per micro-batch and no rows. *out is known after the last
+ * micro-batch. For a max or min, *out has one row per micro-batch, and *reduce receives the operator that reduces
+ * the rows; otherwise *reduce is NULL. */
 int batch_share_join(const struct call_context *ctx, struct val *v, struct val **out, const struct op **reduce);
 
 #endif

@@ -11,8 +11,9 @@ int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **o
 /* Returns the mean of a per-micro-batch value over the micro-batches. The mean is known after the last
  * micro-batch. */
 int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out);
-/* Returns why the node has no gradient per micro-batch, for a message after the node's name: the node is a nonlinear
- * function of means over the rows of the batch, or a maximum or minimum of rows. NULL: the node has a gradient. */
+/* Returns the reason why a node has no gradient in a micro-batch, as a text that follows the node's name in an
+ * error: the node is a nonlinear function of means over the batch's rows, or a maximum or minimum of rows. NULL:
+ * the node has a gradient. */
 const char *microbatch_ungraded(const struct node *n);
 
 #endif

@@ -20,7 +20,7 @@ add_bounds(struct segments *s, const struct type *t, const struct layout *l)
     }
 }
 
-/* Writes a list of the numbers of micro-batches that divide every segment: "1, 2, 4". */
+/* Fails with E_SHAPE. The error lists the numbers of micro-batches that divide every segment: "1, 2, 4". */
 static int
 segments_no_pieces(const struct segments *s, int64_t rows)
 {
@@ -91,7 +91,8 @@ segments_alike(const struct segments *s)
     return MAX(1, s->n);
 }
 
-/* Returns the number of segments in rows lo to hi; -1: lo or hi is inside a segment. */
+/* Returns the number of segments (rows between shard boundaries) in rows lo to hi; -1: lo or hi is inside a
+ * segment. */
 static int32_t
 count_in(const struct segments *s, int64_t lo, int64_t hi)
 {

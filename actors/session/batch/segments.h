@@ -22,13 +22,13 @@ struct segments {
 int segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *const *in);
 struct segments segments_copy(const struct segments *s);
 void segments_free(struct segments *s);
-/* Returns the number of segments if all segments have equal length; else 0. Error texts use the number to state
- * positions. */
+/* Returns the number of segments (rows between shard boundaries) if all segments have equal length; else 0. Error
+ * texts use the number to state positions. */
 int32_t segments_alike(const struct segments *s);
 /* Returns true if a tensor's shards already have their rows sorted by micro-batch. rows: rows per micro-batch. */
 bool segments_in_order(const struct segments *s, const struct layout *l, int64_t rows);
-/* Returns true if every shard of a tensor with this layout consists of complete segments; otherwise a step cannot
- * join its micro-batches. */
+/* Returns true if every shard of a tensor with this layout consists of complete segments. Otherwise a step cannot
+ * join its micro-batches in place. */
 bool segments_fit(const struct segments *s, const struct layout *l, int64_t rows);
 /* Makes a new store with rows sorted by micro-batch; back true: with the original order of rows restored. t: type
  * of the global tensor. */

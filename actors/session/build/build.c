@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- attributes ---- */
+/* ---- normalising axis attributes ---- */
 
 static int
 axis_normalise(const struct op *op, const struct attr_def *def, struct val *x, int ndim, int64_t *axis)
@@ -45,7 +45,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
         }
         bool scalar = def->kind == ATTR_INTS && ndim == 0;
         for (int k = 0; scalar && k < attr[i].n; k++) scalar = attr[i].list[k] == 0 || attr[i].list[k] == -1;
-        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional: the list names all dimensions */
+        if (scalar) attr[i].n = 0; /* a scalar counts as one-dimensional; the empty list stands for all dimensions */
         for (int k = 0; def->kind == ATTR_INTS && k < attr[i].n; k++) {
             TRY(axis_normalise(op, def, first, ndim, &attr[i].list[k]));
             for (int j = 0; j < k; j++)
@@ -57,7 +57,7 @@ attr_axes(const struct op *op, struct attr *attr, struct val *first)
     return 0;
 }
 
-/* ---- adding ---- */
+/* ---- adding the nodes of a call ---- */
 
 static int
 add_derived(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
@@ -66,7 +66,8 @@ add_derived(const struct call_context *ctx, const struct op *op, struct val *con
     struct val *moved[BUILD_OPERANDS];
     struct node_made made = {d->nin, d->nout, d->want, d->type, d->layout};
     if (!tracing(ctx->s)) return build_add(ctx, op, in, attr, &made, out);
-    /* drops the call's strategy, because the views of a moved operand are separate calls (reuse_below) */
+    /* the views that a move of an operand makes are separate calls (reuse_below), so the call's strategy does not
+     * apply to them */
     struct call_context plain = build_plain(ctx);
     for (int i = 0; i < d->nin; i++) {
         moved[i] = in[i];
@@ -128,7 +129,8 @@ shift_layout(struct atlas *a, const struct op *op, const struct val *x, int axis
     return layout_new(a, p, sbp, NULL, l);
 }
 
-/* Adds a shift: reads the operand on the shifted placement. */
+/* Adds a shift along a mesh axis: the result has the devices of the operand, and each device reads the shard of
+ * another device. */
 static int
 add_shift(const struct call_context *ctx, const struct op *op, struct val *const *in, const struct attr *attr,
           struct val **out)
@@ -191,8 +193,8 @@ lay_as_asked(struct rille_session *s, const struct strategy *strategy, struct ca
 static int add_primitive(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                          const struct attr *attr, struct val **out);
 
-/* If a call returns its operand, adds a reshape to the operand's shape, so that a separate node carries the
- * strategy. */
+/* Adds a reshape to the present shape if a call returns its operand itself. The strategy of the call needs a node
+ * of its own. */
 static int
 look_as_asked(const struct call_context *ctx, const struct op *op, struct val **out)
 {
@@ -267,20 +269,21 @@ add_one(const struct call_context *ctx, const struct op *op, int nin, struct val
     if (status == E_SBP && ctx->strategy && op->split_form) {
         TRY(write_with(ctx, op->split_form, op, nin, in, attr, out));
         if (out[0]) return (err_clear(), 0);
-        status = derive_call(ctx, op, nin, in, attr, &made, &d); /* derives the call again to report its error */
+        /* the second derivation reports the error of the call */
+        status = derive_call(ctx, op, nin, in, attr, &made, &d);
     }
     TRY(status);
     if (op->split_form && d->bytes > 0 && !ctx->strategy) {
         TRY(add_split_form(ctx, op, nin, in, attr, d->price, out));
         if (out[0]) return 0;
-        /* derives again, because split_form may have evicted the entry from the memo */
+        /* derives again, because the calls in split_form may have cleared the memo that holds the derivation */
         TRY(derive_call(ctx, op, nin, in, attr, &made, &d));
     }
     ctx->s->calls.price += d->price;
     return add_derived(ctx, op, in, attr, d, out);
 }
 
-/* Adds an operator inside a call that has a strategy. */
+/* Adds an operator inside a composite call that has a strategy: splits the operator as the strategy requires. */
 static int
 add_inside(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            struct val **out)
@@ -312,10 +315,10 @@ add_primitive(const struct call_context *ctx, const struct op *op, int nin, stru
     return (inside ? add_inside : add_one)(ctx, op, nin, in, attr, out);
 }
 
-/* Returns an existing value that equals the result of the call; NULL: none. A call with a strategy always gets a
- * new node. Outside a trace, the existing value must be an operand, because older values may be freed. The
- * inverse view of a moved view equals the original value only if the layouts agree, too. A value that needs a
- * gradient never replaces another value. */
+/* Returns an existing value that equals the result of the call (for instance, of a transpose of a transpose);
+ * NULL: none. A call with a strategy always gets a new node. Outside a trace, the existing value must be the
+ * operand, because older values may be freed. If the call inverts a view, the view must have read its operand
+ * without a move. A value that needs a gradient never replaces another value. */
 static struct val *
 folded(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
 {
@@ -343,9 +346,9 @@ build_written(const struct call_context *ctx, const struct op *op, int nin, stru
     return add_primitive(ctx, op, nin, in, attr, out);
 }
 
-enum { RECREATED = 16 }; /* maximum number of calls that are repeated on another placement */
+enum { RECREATED = 16 }; /* maximum number of calls that recreate() repeats */
 
-/* Returns true if at most *left calls make the unplaced value, and none of these calls reads data or has run yet. */
+/* Returns true if v, an unplaced value, is made by at most *left calls that read no data and have not run yet. */
 static bool
 can_recreate(const struct call_context *ctx, const struct val *v, int *left)
 {
@@ -375,8 +378,8 @@ recreate(const struct call_context *ctx, const struct val *v, const struct place
     return *out = res[0], 0;
 }
 
-/* Moves v to the placement. If few calls without data make v, repeats these calls on the placement instead, because
- * that moves no bytes. The gradient of a moved value gets the value's layout. */
+/* Moves v to the placement. If v is made by a few calls that read no data, repeats these calls on the placement
+ * instead, because that moves no bytes. The gradient of a moved value gets the value's layout. */
 static int
 move_to_place(const struct call_context *ctx, struct val *v, const struct place *to, struct val **out)
 {
@@ -469,8 +472,8 @@ build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct v
     return 0;
 }
 
-/* Returns true if v is a view of all elements of its operand and is not computed yet. Returns false if only one
- * of v and the operand needs a gradient, or if v was made before the trace in progress. */
+/* Returns true if v is an uncomputed view of all elements of its operand. Returns false if only one of v and its
+ * operand needs a gradient, or if v was made before the trace in progress. */
 static bool
 shows_all(const struct call_context *ctx, const struct val *v)
 {
@@ -491,7 +494,7 @@ shown_below(const struct call_context *ctx, struct val *v, const struct node **v
     return v;
 }
 
-/* Calls the n views of `view` on x, from the last to the first. */
+/* Applies the n views of `view` to x, from the last to the first. */
 static int
 show_above(const struct call_context *ctx, struct val *x, int n, const struct node *const *view, const struct val *v,
            struct val **out)
@@ -554,7 +557,7 @@ build_to_global(const struct call_context *ctx, struct val *v, const struct layo
     return build_call(ctx, op_find("to_global"), 1, &v, NULL, &source, out);
 }
 
-/* ---- the interface for gradients and composites ---- */
+/* ---- functions that gradients and composites call ---- */
 
 static struct val *
 builder_add(struct build *base, const struct op *op, int nin, struct val *const *in, const struct attr *attr,

@@ -29,7 +29,7 @@ int build_refuse(int code, const struct op *op, int nin, struct val *const *in, 
 /* Types and layouts of a new node, for build_add(). */
 struct node_made {
     int nin, nout;
-    const struct layout *const *want; /* [nin] requested layouts of operands */
+    const struct layout *const *want; /* [nin] layouts in which the operator reads its operands */
     const struct type *type;          /* [nout] result types */
     const struct layout *const *layout;
 };

@@ -22,7 +22,7 @@ named(int status, const char *who)
     return status;
 }
 
-/* ---- operators ---- */
+/* ---- finding operators and reading their records ---- */
 
 const struct rille_op *
 rille_op_find(const char *name)
@@ -122,7 +122,7 @@ rille_op_library(const struct rille_op *op)
     return ((const struct op *)op)->flags & OP_LIBRARY ? ((const struct op *)op)->source : NULL;
 }
 
-/* ---- attributes ---- */
+/* ---- parsing attributes ---- */
 
 static int
 attr_text(const struct op *op, const struct attr_def *d, const char *text, struct attr *out)
@@ -216,7 +216,7 @@ attributes(const struct op *op, int n, const struct rille_attr *given, int nin, 
     return 0;
 }
 
-/* ---- operands ---- */
+/* ---- converting operands ---- */
 
 static struct val *
 live_value(struct rille_session *s, struct rille_live *live)
@@ -224,7 +224,7 @@ live_value(struct rille_session *s, struct rille_live *live)
     struct number n = {.kind = NUM_FIXED};
     if (tracing(s)) {
         n = (struct number){.kind = NUM_LIVE, .is_int = live->whole, .live = live};
-        live->nref++; /* reference of the number operand; the graph drops it */
+        live->nref++; /* a reference for the number operand, which the graph drops */
     } else {
         double f;
         if (live->fn(live->arg, &f)) return NULL;
@@ -240,7 +240,7 @@ operand_at(const struct op *op, int noperand, int i)
     return noperand > 0 && op->in[noperand - 1].flags & IN_LIST ? &op->in[noperand - 1] : NULL;
 }
 
-/* Sets *out to an operand that is no tensor: a number, a live number, or none. */
+/* Sets *out to an operand that is no tensor: a constant, a live number (the value of a user function), or none. */
 static int
 operand(struct rille_session *s, const struct op *op, const struct operand *d, const struct rille_arg *given,
         struct val **out)
@@ -258,8 +258,8 @@ operand(struct rille_session *s, const struct op *op, const struct operand *d, c
     return *out ? 0 : fail(E_VALUE, "%s: a live number's function failed", op->name);
 }
 
-/* Returns the number operand for a random operator's seed or ordinal. In a trace, the ordinal counts from the start
- * of the trace. */
+/* Returns the number operand for a random operator's seed or its ordinal (number of earlier random calls). In a
+ * trace, the ordinal counts from the start of the trace. */
 static struct val *
 hidden_number(struct rille_session *s, enum number_kind kind)
 {

@@ -18,7 +18,7 @@
 
 enum { KEY_MAX = 4096 };
 
-/* ---- the memo ---- */
+/* ---- remembering derivations ---- */
 
 struct key {
     size_t n;
@@ -115,7 +115,7 @@ derived_put(struct memo *m, const struct key *k, uint64_t hash, const struct der
     hash_add(&m->calls, hash, d);
 }
 
-/* ---- derivation ---- */
+/* ---- deriving types and layouts ---- */
 
 int64_t
 price_move(void *arg, const struct type *t, const struct layout *from, const struct layout *to)

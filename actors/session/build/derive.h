@@ -18,11 +18,11 @@ struct derived {
     int64_t price; /* price that the choice minimises: `bytes`, or for a planner the predicted time in ns */
     struct type type[OP_OUT];
     const struct layout *layout[OP_OUT];
-    const struct layout **want; /* [nin] requested layouts of operands */
+    const struct layout **want; /* [nin] layouts in which the operator reads its operands */
 };
 
-/* Returns the derivation of a call from the memo, or makes a new one in `made`. made->want has room for nin
- * layouts. */
+/* Finds the types and layouts of a call's results (its derivation): returns those in the memo, or makes new ones
+ * in `made`. made->want has room for nin layouts. */
 int derive_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                 const struct attr *attr, struct derived *made, const struct derived **out);
 /* Returns the bytes that all ranks together receive for a move. arg: unused. */

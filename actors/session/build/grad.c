@@ -22,16 +22,18 @@
 /* Gradient of a value: the sum of the contributions so far. */
 struct gradient {
     struct val *total; /* sum of the contributions added so far; NULL: none */
-    /* contributions not yet in `total`, because their operator can add several of them in one call (rewrite.sum) */
+    /* contributions not yet in `total`: results of operators that can be called once for several contributions
+     * (rewrite.sum) */
     struct val **part;
     int32_t npart, part_capacity;
 };
 
 /* State of a backward pass. val->index of a reached value is its index in `at` and `grad`. */
 struct sweep {
-    const struct call_context *ctx; /* context for new nodes: phase backward, line of the start value */
-    bool pieces;                    /* the start value and its gradients are per micro-batch */
-    struct node **node;             /* reached nodes; later sorted by order of creation */
+    /* context for new nodes: phase backward, source line of the value from which the pass starts */
+    const struct call_context *ctx;
+    bool pieces;        /* the start value has one value per micro-batch, and so do its gradients */
+    struct node **node; /* nodes reached from the start value; later sorted, latest node first */
     int32_t nnode, node_capacity;
     struct val **at;          /* values that the backward pass has reached */
     struct gradient *grad;    /* gradients of the reached values, in the same order */
@@ -55,7 +57,8 @@ gradient_slot(struct sweep *w, struct val *v)
     return w->nat++;
 }
 
-/* Returns true if differentiation stops at v: v is a variable's version, a stand-in, or has no node. */
+/* Returns true if differentiation stops at v: v is a variable's version, a placeholder (stand-in) of rille.scan,
+ * or has no node. */
 static bool
 ends_sweep(const struct val *v)
 {
@@ -79,9 +82,9 @@ by_serial_down(const void *a, const void *b)
     return x->serial < y->serial ? 1 : x->serial > y->serial ? -1 : 0;
 }
 
-/* Returns the value that gets v's gradient. build_cast_below and reuse_below insert a cast or a move below a
- * value x; the program then reads v, a view above the cast or move, in place of x. If x's gradient is requested or x
- * has hooks, returns x; otherwise returns v. */
+/* Returns the value that receives v's gradient. Usually this is v. If build_cast_below or reuse_below moved a cast
+ * or a move below a view x, the program reads a new view v in place of x. Then x receives the gradient if x's
+ * gradient is requested or x has hooks. */
 static struct val *
 val_asked(const struct sweep *w, struct val *v)
 {
@@ -99,7 +102,8 @@ has_function(const struct node *n)
     return n->own && n->own->function;
 }
 
-/* Marks v as reached if a node of this recomputation region computes v, so that v is recomputed with the region. */
+/* Marks v as reached if a node of this recomputation region computes v. The backward pass then recomputes v
+ * together with the region. */
 static void
 reach_inner(struct sweep *w, struct val *v, int32_t region)
 {
@@ -107,8 +111,8 @@ reach_inner(struct sweep *w, struct val *v, int32_t region)
     if (!v->node->accumulate && !v->node->after) reach_value(w, v);
 }
 
-/* Marks the arguments of the user's function as reached, instead of the operands of node n, which is a view of the
- * function's result. If n is recomputed, also marks the values that the function's forward computed and saved. */
+/* n is a view of one result of a user's function. Marks the arguments of the function as reached, instead of n's
+ * operands. If n is recomputed, also marks the values that the function's forward computed and saved. */
 static int
 reach_function(struct sweep *w, const struct node *n)
 {
@@ -191,15 +195,15 @@ call2(const struct call_context *ctx, const char *op, struct val *a, struct val 
     return 0;
 }
 
-/* Returns true if node n is not computed yet, so that n's operator may fuse an addition into n. */
+/* Returns true if node n is still to be computed, so that n's operator may fuse an addition into n. */
 static bool
 is_gradient_asked(const struct node *n)
 {
     return n && n->state == NODE_NEW;
 }
 
-/* Adds an earlier gradient of the same value to *g. Uses a shorter form if there is one: an operator that adds its
- * result to an existing value (onto). */
+/* Adds `before`, an earlier gradient of the same value, to *g. Fuses the addition into the node of one of the two
+ * gradients if the operator of that node can (rewrite.onto). */
 static int
 add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
@@ -234,8 +238,9 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
-/* Returns true if v and the operands of equal shape that it was computed from have one layout, with no move in
- * between. If there is a move, such as a reduce-scatter, the node that made the addends needs the unsplit gradient. */
+/* Walks from v back through operands of v's shape. Returns true if every node on the way reads its operands
+ * without a move. If there is a move, such as a reduce-scatter, the node before the move needs the unsplit
+ * gradient. */
 static bool
 lies_as_value(const struct val *v)
 {
@@ -252,8 +257,9 @@ lies_as_value(const struct val *v)
     return true;
 }
 
-/* If v is split and the gradient is replicated, each rank keeps only its shard of the gradient, because later
- * operators then do less work. */
+/* Splits *g, the replicated gradient of v, in the same way as v. Each rank then keeps only its shard, and later
+ * operators do less work. Does nothing if the split would move bytes, or if a node before v needs the
+ * unsplit gradient. */
 static int
 cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
 {
@@ -269,7 +275,8 @@ cut_as(const struct call_context *ctx, const struct val *v, struct val **g)
     return (*g)->layout == l ? 0 : build_to_global(ctx, *g, l, g);
 }
 
-/* Adds g to the total. */
+/* Adds g to the total of a gradient. If only one of the two is already summed over the micro-batches, first sums the
+ * other one, too. */
 static int
 add_to_total(struct sweep *w, const struct call_context *ctx, struct gradient *to, struct val *g)
 {
@@ -307,7 +314,8 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
     return 0;
 }
 
-/* Moves the parts of a gradient into its total. Parts that have the same operator and layout are summed in one call. */
+/* Adds the contributions in `part` to the total of the gradient. Contributions with the same operator and layout
+ * are summed in one call. */
 static int
 sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
 {
@@ -332,7 +340,7 @@ sum_parts(struct sweep *w, const struct call_context *ctx, struct gradient *to)
     return 0;
 }
 
-/* Converts the gradient of a pinned move to the layout of the move's operand. */
+/* Converts *din, the gradient of the result of an explicit to_global, to the layout of the operand of to_global. */
 static int
 propagate_back(const struct call_context *ctx, const struct node *n, struct val **din)
 {
@@ -342,7 +350,7 @@ propagate_back(const struct call_context *ctx, const struct node *n, struct val 
     return l == (*din)->layout ? 0 : build_to_global(ctx, *din, l, din);
 }
 
-/* ---- recomputed regions ---- */
+/* ---- recomputing nodes for backward ---- */
 
 static int64_t
 bytes_made(const struct node *n)
@@ -352,13 +360,13 @@ bytes_made(const struct node *n)
     return bytes;
 }
 
-/* Sets alive[k] to the bytes of results that nodes 0 to k of the list make and that a later node of the list reads.
- * work[k]: bytes of the results of node k. */
+/* Computes the bytes that are in memory after node k of the list: alive[k] counts the results of nodes 0 to k that
+ * later nodes of the list read. work[k]: bytes of the results of node k. */
 static void
 find_alive_bytes(const struct sweep *w, struct node *const *node, int32_t n, const double *work, int64_t *alive)
 {
-    /* by node: 1 + its position in the list (at), and 1 + the position of its last reader (last); at 0: not in the
-     * list */
+    /* at: by node, 1 + the node's position in the list; 0: not in the list. last: by node, 1 + the position of its
+     * last reader */
     int32_t *at = must_alloc(sizeof *at * 2 * (size_t)(w->nnode + 1)), *last = at + w->nnode;
     int64_t *gone = must_alloc(sizeof *gone * (size_t)(n + 1)), now = 0;
     for (int32_t k = 0; k < n; k++) at[node[k]->index] = last[node[k]->index] = k + 1;
@@ -435,7 +443,8 @@ node_recompute(struct sweep *w, struct node *n)
     int status = build_add(&there, n->op, in, n->attr, &made, out);
     free(in);
     if (status) return status;
-    /* set before the gradient functions of operators run, because they read needs_grad */
+    /* needs_grad must be set before the gradient functions of operators run, because these functions read
+     * needs_grad */
     for (int k = 0; k < n->nout; k++) out[k]->needs_grad = n->out[k]->needs_grad;
     w->recomputed[n->index] = out[0]->node;
     w->recomputed[n->index]->recomputes = n->recomputes ? n->recomputes : n->serial;
@@ -459,7 +468,8 @@ node_for_grad(struct sweep *w, struct node *n, struct node **out)
 
 /* ---- the backward pass ---- */
 
-/* Marks the reached values and nodes again, if a function of the user has walked the graph meanwhile. */
+/* Marks the reached values and nodes again, if a function of the user has overwritten the marks by another walk
+ * over the graph. */
 static void
 mark_again(struct sweep *w)
 {
@@ -499,7 +509,7 @@ through_function(struct sweep *w, const struct call_context *ctx, struct node *n
     TRY(node_for_grad(w, n, &from));
     struct val **din = must_alloc(sizeof *din * (size_t)(f->nin + f->nsaved + 1)), **saved = din + f->nin;
     for (int i = 0; i < f->nsaved; i++) saved[i] = val_recomputed(w, f->saved[i]);
-    f->nref++; /* the user's function may drop the results, which refer to f */
+    f->nref++; /* keeps f: the user's function may drop the results, which hold f */
     int status = own_function_call(ctx, f, saved, din);
     mark_again(w);
     for (int i = 0; !status && i < f->nin; i++)
@@ -636,7 +646,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
-        w.grad[x[i]->index].total = before; /* restored, because the list may name x[i] twice */
+        w.grad[x[i]->index].total = before; /* restores the total, because the list may contain x[i] twice */
     }
     forget_functions(&w);
     sweep_fini(&w);
@@ -669,7 +679,7 @@ grad_of_results(const struct call_context *ctx, int ny, struct val *const *y, st
     return status;
 }
 
-/* Moves g to the layout of t's gradient. */
+/* Moves g to the layout in which t's gradient is stored. */
 static int
 suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **g)
 {
@@ -678,7 +688,7 @@ suit(const struct call_context *ctx, const struct rille_tensor *t, struct val **
     return to == (*g)->layout ? 0 : build_to_global(ctx, *g, to, g);
 }
 
-/* Adds g to t's gradient, after t's hooks. */
+/* Passes g to t's hooks, then adds g to t's gradient. */
 static int
 add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
@@ -697,7 +707,7 @@ add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_
 static int
 deposit(const struct sweep *w, const struct call_context *ctx, const struct val *v, struct val *g)
 {
-    struct rille_tensor *t = rille_tensor_hold(v->owner); /* a hook may free the user's handle */
+    struct rille_tensor *t = rille_tensor_hold(v->owner); /* keeps the tensor: a hook may free the user's handle */
     int status = add_to_leaf(w, ctx, t, g);
     rille_tensor_free(&t);
     return status;

@@ -6,8 +6,7 @@
 #include "actors/session/core/call_context.h"
 
 /* grad_values returns d sum(y) / d x[i] in dx[i]; NULL: y does not depend on x[i]. grad_deposit adds gradients to
- * all leaves that y depends on, and then lets the forward nodes free the values that they saved,
- * unless `retain` is true. */
+ * all leaves on which y depends. Unless `retain` is true, the forward nodes then free the values that they saved. */
 int grad_values(const struct call_context *ctx, struct val *y, int n, struct val *const *x, struct val **dx);
 int grad_deposit(const struct call_context *ctx, struct val *y, bool retain);
 /* Returns, in dx[i], the sum over k of dy[k] d y[k] / d x[i]; NULL: no y[k] depends on x[i]. */

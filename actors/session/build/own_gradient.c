@@ -56,7 +56,7 @@ resume_call(struct rille_session *s, const struct aside *a)
     s->context = a->context;
 }
 
-/* ---- functions ---- */
+/* ---- recording calls of the user's functions ---- */
 
 void
 own_function_drop(struct graph *g, struct own_function *f)
@@ -64,7 +64,8 @@ own_function_drop(struct graph *g, struct own_function *f)
     if (--f->nref > 0) return;
     for (int i = 0; i < f->nin; i++) {
         if (!f->in[i]) continue;
-        val_keep(f->in[i]); /* a later val_drop() ends a reference and a keep, so both are taken */
+        /* f holds a reference but no keep (a need for the bytes), and val_drop() ends one of each */
+        val_keep(f->in[i]);
         val_drop(g, &f->in[i]);
     }
     for (int i = 0; i < f->nsaved; i++) val_drop(g, &f->saved[i]);
@@ -248,7 +249,7 @@ rille_own_gradient(struct rille_session *s, const struct rille_backward *user, i
     return build_settle(s, status);
 }
 
-/* ---- backward ---- */
+/* ---- calling the user's backward functions ---- */
 
 static int
 zeros_of(const struct call_context *ctx, const struct type *type, const struct layout *layout, struct val **out)
@@ -347,7 +348,7 @@ own_function_call(const struct call_context *ctx, struct own_function *f, struct
     return status;
 }
 
-/* ---- hooks ---- */
+/* ---- registering and calling hooks ---- */
 
 /* Passes the gradient to one hook. */
 static int
@@ -372,7 +373,7 @@ hook_call(const struct call_context *ctx, struct hook *h, struct val **g)
     return status;
 }
 
-/* Adds g to the gradient of the handle that retains this gradient. */
+/* Adds g to the gradient of the handle t, for which the user called retain_grad. */
 static int
 retain(const struct call_context *ctx, struct rille_tensor *t, struct val *g)
 {
@@ -425,7 +426,7 @@ hooks_of(struct rille_tensor *t, const char *who, struct hook ***list)
     return 0;
 }
 
-/* Removes hooks that were cleared, and adds a new one at the end. */
+/* Removes the records of hooks that were removed by the user, and adds a new hook at the end of the list. */
 static struct hook *
 hook_add(struct rille_tensor *t, struct hook **list)
 {

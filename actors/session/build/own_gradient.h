@@ -11,10 +11,10 @@
 #include "actors/session/core/call_context.h"
 #include "actors/session/core/handle.h"
 
-/* A call of a function with a user-defined gradient. The nodes of the function's results share the record. */
+/* A call of a function with a user-defined gradient. All nodes that are results of this call share the record. */
 struct own_function {
     struct rille_session *s;
-    struct rille_backward user; /* name: interned by the graph */
+    struct rille_backward user; /* the user's functions and data; the graph owns the string user.name */
     int32_t nref;               /* number of nodes and calls in progress that refer to this record */
     int nin, nsaved, nresult;
     /* arguments; the references keep the values, but not their bytes. NULL: not a tensor, or needs no gradient */
@@ -23,8 +23,8 @@ struct own_function {
     int *saved_from;    /* by saved tensor: index among the results; SAVED_INPUT: an argument; SAVED_INNER: neither */
     struct type *type;  /* types of the results */
     const struct layout **layout;
-    uint64_t mark;        /* mark of the backward pass that reached this record last */
-    int32_t npending;     /* reached nodes that the pass has not visited yet */
+    uint64_t mark;        /* graph mark of the last backward pass that reached this call */
+    int32_t npending;     /* number of reached nodes of this call that the pass has not visited yet */
     struct val **dresult; /* gradients of the results in this pass; NULL: none */
 };
 enum { SAVED_INPUT = -1, SAVED_INNER = -2 };
@@ -33,7 +33,7 @@ struct own_gradient {
     struct rille_session *session;
     struct node *node;
     struct own_function *function;    /* NULL: hooks only */
-    int result;                       /* index among the function's results */
+    int result;                       /* index of the node's value among the function's results */
     struct hook *hooks;               /* hooks of the node's results, in order of registration */
     struct own_gradient *next, *back; /* neighbours in the session's list */
 };
@@ -46,7 +46,7 @@ int own_function_call(const struct call_context *ctx, struct own_function *f, st
                       struct val **din);
 /* Links a recomputed copy of a node to the user's function of the node. */
 void own_function_share(struct node *copy, const struct own_gradient *own);
-/* Ends one reference to f. */
+/* Ends one reference to f; the last one frees f. */
 void own_function_drop(struct graph *g, struct own_function *f);
 /* Passes the gradient *g of result `out` to the hooks, one after the other. */
 int own_hooks_call(const struct call_context *ctx, struct hook *hooks, int out, struct val **g);

@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- equal calls ---- */
+/* ---- merging equal calls ---- */
 
 struct merge {
     struct program *p;
     const struct collection *c;
     struct arena scratch;
-    int32_t *node;           /* by program node: an earlier equal node; the node itself: none */
-    int32_t *number;         /* by number: an earlier equal number; the number itself: none */
+    int32_t *node;           /* by program node: index of an earlier equal node; its own index: there is none */
+    int32_t *number;         /* by number operand: index of an earlier equal number; its own index: there is none */
     bool *kept;              /* by node: a result is needed after the run */
     struct hash_table nodes; /* hash table of the nodes that have no earlier equal node */
 };
@@ -53,7 +53,7 @@ merge_numbers(struct merge *m)
     }
 }
 
-/* Returns the operand that replaces r after merging. */
+/* Returns the reference that replaces r after equal nodes and numbers are merged. */
 static struct ref
 settled(const struct merge *m, struct ref r)
 {
@@ -160,7 +160,7 @@ reuse_equal(struct program *p, const struct collection *c)
     arena_fini(&m.scratch);
 }
 
-/* ---- moves below views ---- */
+/* ---- moving the operand of a view instead of the view ---- */
 
 /* Returns the cheapest layout of a view's operand that gives the view the layout `want` without a move of the view.
  * NULL: a move of the view costs less. */

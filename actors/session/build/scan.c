@@ -13,7 +13,8 @@
 struct rille_scan {
     struct rille_session *s;
     struct scan scan;
-    uint64_t ordinal; /* number of random calls when the recording began, outside of a trace and in the trace */
+    /* ordinal, nrandom: numbers of random calls when the recording began, outside of a trace and in the trace */
+    uint64_t ordinal;
     int64_t nrandom;
     bool grad;
     int nhandle;
@@ -60,7 +61,7 @@ scan_drop(struct rille_scan **scan)
 {
     struct rille_scan *c = *scan;
     c->s->calls.nscan--;
-    /* the calls that follow draw what they would have drawn without the recording */
+    /* restores the counters of random calls, so that later calls draw the same numbers as without the recording */
     c->s->random.ordinal = c->ordinal;
     c->s->trace.nrandom = c->nrandom;
     for (int i = 0; i < c->nhandle; i++) rille_tensor_free(&c->handle[i]);
@@ -139,7 +140,8 @@ end(struct rille_scan *c, int64_t length, struct rille_tensor *const *next, int 
     for (int k = 0; k < noutput; k++) c->scan.output[k] = output[k]->val;
     c->scan.noutput = noutput;
     bool grad = ctx.grad && (some_need_grad(c->scan.state.n, c->scan.next) || some_need_grad(noutput, c->scan.output));
-    c->scan.differs = grad && !c->s->calls.region; /* a recomputed scan is run again for its gradient */
+    /* a recomputed scan keeps no values for its gradient: it is run again */
+    c->scan.differs = grad && !c->s->calls.region;
     return scan_add(&ctx, &c->scan, res);
 }
 

@@ -9,9 +9,9 @@
 
 #include "actors/session/core/call_context.h"
 
-/* Adds the gradient of a scan: another scan, in the opposite direction. Its states are the gradients of the scan's
- * states, and its sums are the gradients of captured values. Its body recomputes the values of a position from the
- * scan's state before the position. */
+/* Adds the gradient of a scan: another scan, in the opposite direction. Its states are the gradients of the
+ * original states. Its sums are the gradients of the captured values. Its body recomputes the values of a position
+ * from the original state before the position. */
 int scan_gradient(const struct call_context *ctx, const struct node *n, struct val *const *dout, struct val **din);
 
 #endif

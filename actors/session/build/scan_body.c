@@ -31,14 +31,16 @@ scan_slice(const struct call_context *ctx, struct val *v, int axis, struct val *
     return x ? scan_stand_in(ctx, x, out) : (int)err_last();
 }
 
-/* State of writing a body. While values are numbered, val->mark is `mark` for values that have a number, in
- * val->index. node->index is 1 for nodes that depend on a stand-in. */
+/* State while the body of a scan is written. A stand-in is a placeholder for an input of the body at one position.
+ * node->index is 1 for nodes that depend on a stand-in. If val->mark is `mark`, then val->index is the number of
+ * the value in the body. */
 struct writer {
     const struct call_context *ctx;
     const struct scan *scan;
     uint64_t mark;
     int ninput, nresult;
-    struct val *input[4 * SCAN_INPUTS], *given[4 * SCAN_INPUTS]; /* stand-ins and operands of all inputs */
+    /* by input of the body: the stand-in (input), and the scan's operand for the input (given; NULL for a sum) */
+    struct val *input[4 * SCAN_INPUTS], *given[4 * SCAN_INPUTS];
     bool used[4 * SCAN_INPUTS];
     struct val *result[3 * SCAN_INPUTS];
     struct node **node; /* nodes of the body, in a runnable order */
@@ -77,7 +79,7 @@ list_inputs_and_results(struct writer *w)
     return fail(E_ARG, "the function has %d states, outputs and gradients, more than %d", w->nresult, OP_OUT);
 }
 
-/* ---- the nodes of the body ---- */
+/* ---- finding the nodes of the body ---- */
 
 static bool
 is_inside(const struct writer *w, const struct val *v)
@@ -85,7 +87,8 @@ is_inside(const struct writer *w, const struct val *v)
     return v && v->node && v->node->serial >= w->scan->first && v->node->state == NODE_NEW;
 }
 
-/* Lists the nodes that compute v and depend on a stand-in, operands before readers. Returns true if v does. */
+/* Lists the nodes on which v depends and which depend on a stand-in, operands before readers. Returns true if v
+ * depends on a stand-in. */
 static bool
 visit_value(struct writer *w, struct val *v)
 {
@@ -111,7 +114,7 @@ check_node(const struct scan *c, const struct node *n)
     if (n->op->flags & OP_RANDOM) why = "draws random numbers";
     if (n->op->flags & (OP_UPDATE | OP_INPLACE)) why = "updates a variable";
     if (n->op->flags & OP_SHIFT) why = "exchanges shards between ranks";
-    /* the positions that a gradient reads are results of the operator that it differentiates, such as topk */
+    /* a gradient needs no such check: it reads indices that the differentiated operator (such as topk) returned */
     if (n->op->host.say && !c->gradient) why = "checks the values of its operands";
     if (n->own) why = "has a gradient function or hook of its own";
     if (n->strategy) why = "has a strategy";
@@ -119,7 +122,7 @@ check_node(const struct scan *c, const struct node *n)
     return why ? fail(E_STATE, "%s %s", n->name, why) : 0;
 }
 
-/* ---- outputs for the gradient ---- */
+/* ---- choosing outputs for the gradient ---- */
 
 static bool
 is_output(const struct writer *w, const struct val *v)
@@ -143,7 +146,8 @@ is_outside(const struct writer *w, const struct val *v)
     return v && v->mark != w->mark && !(is_inside(w, v) && v->node->mark == w->mark && v->node->index);
 }
 
-/* Counts the tensors outside of the body that its nodes read; in *sums, those that need a gradient. */
+/* Returns the number of tensors outside of the body that nodes of the body read. *sums: number of those that need
+ * a gradient. */
 static int
 count_captured(const struct writer *w, int *sums)
 {
@@ -176,8 +180,8 @@ only_reader(const struct writer *w, const struct val *v)
     return reader;
 }
 
-/* Returns the sum that v is a term of, if nothing else reads v; else v. The body's gradient reads the sum, but not
- * its terms. */
+/* Returns the result of the element-wise operators, such as additions, that are the only readers of v and whose
+ * gradients read no values. Returns v if there are none. The gradient of the body reads this result instead of v. */
 static struct val *
 sum_of_terms(const struct writer *w, struct val *v)
 {
@@ -212,7 +216,7 @@ keep_outputs(struct writer *w)
     return 0;
 }
 
-/* ---- numbers of values ---- */
+/* ---- numbering the values of the body ---- */
 
 static bool
 is_same_number(const struct val *x, const struct val *y)
@@ -236,7 +240,7 @@ too_many(void)
     return fail(E_ARG, "the function reads more than %d tensors and numbers", SCAN_INPUTS);
 }
 
-/* Makes v an operand of the scan, unless it is a value of the body or an operand already. */
+/* If v is computed outside of the body, makes v an operand of the scan. Does nothing if v is an operand already. */
 static int
 capture(struct writer *w, struct val *v)
 {
@@ -252,7 +256,8 @@ capture(struct writer *w, struct val *v)
     return give_number(w, v, inner + w->noperand++);
 }
 
-/* Numbers the inputs that the body reads, and adds their operands. Dropped inputs get no number and no mark. */
+/* Numbers the inputs that the body reads, and makes their values operands of the scan. Other inputs are dropped:
+ * they get neither a number nor a mark. */
 static int
 number_inputs(struct writer *w)
 {
@@ -280,7 +285,7 @@ capture_all(struct writer *w)
     return 0;
 }
 
-/* ---- writing ---- */
+/* ---- writing the body as text ---- */
 
 /* Returns true if the node passes no gradient to its operands although its operator has a gradient: for instance, if
  * the function called it under rille.no_grad, or if the node is a detached tensor. */
@@ -308,7 +313,7 @@ static void
 write_body_node(struct writer *w, const struct node *n)
 {
     if (n->op->flags & OP_MOVE)
-        give_number(w, n->out[0], n->in[0]->index); /* a move changes no value */
+        give_number(w, n->out[0], n->in[0]->index); /* the number of the operand, because a move changes no value */
     else
         write_operator(w, n);
     for (int k = 0; k < n->nout && stops_gradient(w, n); k++) {

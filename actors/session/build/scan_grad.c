@@ -1,13 +1,15 @@
 /* scan_grad.c - the gradient of a scan: another scan in the opposite direction.
  *
+ * The inputs and outputs of the gradient's scan are:
+ *
  *   states   gradients of the states, and of the sums
  *   sums     gradients of the captured values, summed over the positions
  *   slices   states before each position, slices of the scan, gradients of its outputs
  *   outputs  gradients of the slices
  *
- * The body computes the values of a position again, except outputs of the scan. The states before each position are
- * outputs that return a state unchanged. A scan without these outputs, such as a gradient that is differentiated
- * again, is run again with them. */
+ * The body recomputes the values of a position, except those that are outputs of the scan. A scan that needs a
+ * gradient returns the states before each position as outputs. If a scan has no such outputs, it is run again with
+ * them; an example is a gradient that is differentiated again. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
 #include "actors/session/build/scan.h"
@@ -23,14 +25,17 @@
 
 enum { BODY, AXIS, LENGTH, REVERSE };
 
-/* State of making a gradient. */
+/* State while the gradient of a scan is made. */
 struct backward {
-    const struct call_context *ctx, *outer; /* outer: context of the scan that is added */
+    /* ctx: context of the nodes of the body; outer: context of the scan that is added */
+    const struct call_context *ctx, *outer;
     const struct node *n;
     const struct body *body;
-    struct val **value; /* by value of the body: its stand-in, or the result of a copy of its operator */
+    /* by value of the original body: its stand-in (placeholder), or the result of a copy of its operator */
+    struct val **value;
     struct scan scan;
-    int ny; /* results of a position that have a gradient, and stand-ins for their gradients */
+    /* y: results of one position that have a gradient; dy: placeholders (stand-ins) for their gradients */
+    int ny;
     struct val *y[OP_OUT], *dy[OP_OUT];
 };
 
@@ -59,7 +64,7 @@ is_float(const struct val *v)
     return !v->is_number && dtype_is_float((enum dtype)v->type.dtype);
 }
 
-/* ---- the states before each position ---- */
+/* ---- finding the states before each position ---- */
 
 /* Runs the scan again. Its outputs are the states before each position. */
 static int
@@ -94,7 +99,7 @@ states_before(const struct backward *w, struct val **stack)
     return found == b->nstate ? 0 : run_again(w, stack);
 }
 
-/* ---- stand-ins ---- */
+/* ---- inputs of the body of the gradient ---- */
 
 static int
 add_slice(struct backward *w, struct val *stack, struct val **stand_in)
@@ -104,7 +109,7 @@ add_slice(struct backward *w, struct val *stack, struct val **stand_in)
     return 0;
 }
 
-/* Makes a stand-in for a sum, whose value no gradient reads. */
+/* Makes a stand-in (placeholder) for a sum. No gradient reads the value of a sum, so the stand-in is zero. */
 static int
 stand_in_sum(struct backward *w, const struct val *sum, struct val **out)
 {
@@ -114,7 +119,7 @@ stand_in_sum(struct backward *w, const struct val *sum, struct val **out)
     return 0;
 }
 
-/* Makes the inputs of the body at one position. */
+/* Makes stand-ins for the inputs of the original body at one position. */
 static int
 add_inputs(struct backward *w)
 {
@@ -140,7 +145,7 @@ add_inputs(struct backward *w)
     return 0;
 }
 
-/* Adds copies of the body's operators. */
+/* Adds copies of the original body's operators, which recompute the values of a position. */
 static int
 copy_body(struct backward *w)
 {
@@ -150,7 +155,7 @@ copy_body(struct backward *w)
         for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : w->value[n->in[k]];
         TRY(build_call(w->ctx, n->op, n->nin, in, n->attr, NULL, &w->value[n->first]));
     }
-    /* the copies of outputs are read from the outputs, not computed */
+    /* a value that is an output of the scan is read from the output instead of recomputed */
     for (int k = nstate_or_sum(w->body); k < body_nresult(w->body); k++)
         if (w->body->result[k] >= w->body->ninput)
             scan_input(&w->scan.slice, w->value[w->body->result[k]], w->n->out[k]);
@@ -166,7 +171,7 @@ add_seed(struct backward *w, int result, struct val *dy)
     w->dy[w->ny++] = dy;
 }
 
-/* Makes stand-ins for the gradients of next states, of sums and of outputs. */
+/* Makes placeholders (stand-ins) for the gradients of next states, of sums and of outputs. */
 static int
 add_gradients(struct backward *w, struct val *const *dout)
 {
@@ -187,7 +192,7 @@ add_gradients(struct backward *w, struct val *const *dout)
     return 0;
 }
 
-/* ---- results ---- */
+/* ---- results of the body of the gradient ---- */
 
 static int
 add_total(struct backward *w, int capture, struct val *dx)
@@ -258,7 +263,7 @@ give_gradients(const struct backward *w, const int *to, struct val *const *res, 
     }
 }
 
-/* ---- the gradient ---- */
+/* ---- adding the scan that computes the gradient ---- */
 
 static int
 make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int *to, struct val **din)
@@ -290,7 +295,8 @@ scan_gradient(const struct call_context *ctx, const struct node *n, struct val *
     w->outer = ctx;
     w->n = n;
     w->body = body_at(n->attr[BODY].i);
-    own.grad = true; /* the copies of the body's operators are differentiated */
+    /* gradient mode is on, because the copies of the body's operators are differentiated next */
+    own.grad = true;
     int32_t region = ctx->s->calls.region;
     ctx->s->calls.region = 0;
     int ninput = w->body->ninput, *to = must_alloc(sizeof *to * (size_t)(ninput + 1));

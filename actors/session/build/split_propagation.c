@@ -34,8 +34,8 @@ split_pieces(const struct split_propagation *w, const struct val *v)
     return NULL;
 }
 
-/* Splits the letters of a dimension into `pieces` pieces in total. Splits the first letter as far as its size
- * allows, then the next letter. */
+/* Divides a dimension, a product of letters of the rule, into `pieces` pieces in total: the first letter as far as
+ * its size allows, then the next letter. cut: by letter, number of pieces. */
 static void
 cut_letters(const struct rule *r, const struct rule_dim *d, int32_t pieces, int32_t *cut)
 {
@@ -75,7 +75,7 @@ split_propagation_operator(const struct split_propagation *w, struct arena *a, s
             cut_letters(&r, &r.operand[i].dim[d], pieces[d], cut);
     }
     for (int f = 0; f < r.nfactor; f++)
-        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* the operator needs this letter unsplit */
+        if (cut[f] > 1 && r.factor[f].unsplit && !c->op->split_form) { /* the operator cannot split this letter */
             out->known = false;
             return;
         }

@@ -1,10 +1,10 @@
 /* split_propagation.h - propagates a strategy's splits through the operators inside a composite call.
  *
- * A strategy splits the operands of the call into pieces. An operator inside the call splits each letter of its rule
- * into as many pieces as its operands do (the maximum if they differ), and splits its results in the same way.
- * Letters, not sizes, determine the split: so the split is right in attention's two products and the softmax between
- * them, even if two sizes are equal by chance. If an operator cannot compute with a split dimension, its layouts are
- * chosen freely.
+ * A strategy divides dimensions of the call's operands into pieces. The dimension rule of an operator names each
+ * dimension by letters, as einsum does. An operator inside the call divides each letter into as many pieces as its
+ * operands have along that letter (the maximum if they differ), and divides its results in the same way. Letters, not
+ * sizes, determine the split: so the split is right in attention's two products and the softmax between them, even if
+ * two sizes are equal by chance. If an operator cannot compute with a split dimension, its layouts are chosen freely.
  *
  * The struct lives during the call, in the session's scratch arena, on the session's thread. */
 #ifndef RILLE_SESSION_SPLIT_PROPAGATION_H
@@ -14,7 +14,8 @@
 #include "sbp/strategy.h"
 
 struct split_propagation {
-    int32_t group; /* group number, equal for all operators that the call is composed of (strategy.h) */
+    /* number of the strategy's group; the same for all operators into which the call is expanded (strategy.h) */
+    int32_t group;
     int32_t nval, capacity;
     struct split_propagation_val {
         const struct val *val;
@@ -25,7 +26,8 @@ struct split_propagation {
 struct split_propagation_op {
     bool known; /* the split of at least one operand is known */
     struct strategy own;
-    int32_t result[OP_OUT][MAX_DIM]; /* number of slices into which the result is split, by result and dimension */
+    /* by result and dimension: number of pieces into which the dimension is divided */
+    int32_t result[OP_OUT][MAX_DIM];
 };
 
 /* Initialises w with the splits of the call's operands, from the call's checked strategy. */

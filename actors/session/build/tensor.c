@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- properties ---- */
+/* ---- properties of tensors ---- */
 
 const char *
 rille_tensor_dtype(const struct rille_tensor *t)
@@ -155,7 +155,7 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
     return 0;
 }
 
-/* ---- leaves from bytes ---- */
+/* ---- creating leaves from bytes ---- */
 
 /* Fills shard `pos` with its box of a global value. In a partial layout, the first rank gets the value, and all
  * others the reduction's identity. */
@@ -234,7 +234,7 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     return 0;
 }
 
-/* ---- reading ---- */
+/* ---- reading values ---- */
 
 int
 rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
@@ -299,8 +299,8 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
     return 0;
 }
 
-/* Makes the shard at mesh position `pos` as a call: moves the tensor to the rank and slices it, so that the shard has a
- * gradient. */
+/* Makes the shard at mesh position `pos` by operator calls: moves the tensor to the rank and slices it. So the
+ * shard has a gradient. */
 static int
 local_with_grad(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
 {
@@ -348,7 +348,7 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
     return 0;
 }
 
-/* ---- new names, new layouts ---- */
+/* ---- new handles and new layouts of values ---- */
 
 /* Moves a tensor to a layout. pin: rules must not choose another layout for the result. */
 static int

@@ -62,7 +62,7 @@ rille_update_to(struct rille_tensor *t, struct rille_tensor *value)
     return rille_tensor_assign(t, value);
 }
 
-/* Restores the versions from before the updates, after a failed step. */
+/* Restores the versions that the variables had before the updates, after a failed step. */
 static void
 undo_updates(struct session_updates *u)
 {
@@ -77,8 +77,8 @@ updates_forget(struct rille_session *s)
     u->nupdate = u->nwatch = 0;
 }
 
-/* Lets each pending update overwrite the old version of its variable. An old version that no update reads is not
- * released, so its bytes stay. */
+/* Ends the hold of each pending update on the old version of its variable, so that the update may overwrite the
+ * old bytes. If nothing else needs an old version, its hold stays, so that the bytes are not freed. */
 static void
 lend_updates(struct session_updates *u, struct graph *g)
 {

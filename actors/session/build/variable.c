@@ -89,7 +89,7 @@ version_of(const struct call_context *ctx, struct rille_tensor *t, struct val *v
     return 0;
 }
 
-/* Computes the next value of a leaf. ctx->grad: false. */
+/* Computes the next value of a leaf. Gradient mode is off (ctx->grad is false). */
 typedef int next_fn(const struct call_context *ctx, struct rille_tensor *leaf, const void *of, struct val **out);
 
 static bool
@@ -120,8 +120,8 @@ may_take_over(const struct rille_tensor *t, const struct val *v)
     return true;
 }
 
-/* Replaces *v by its value for the whole batch. *v: the next version of a variable that was made outside the
- * trace. */
+/* *v becomes the next version of a variable that was made outside the trace. Replaces *v by its value for the
+ * whole batch. */
 static int
 once_per_batch(const struct call_context *ctx, const struct rille_tensor *t, struct val **v)
 {
@@ -223,7 +223,8 @@ may_fail(struct rille_session *s, struct val *v, bool *out)
     return 0;
 }
 
-/* Computes each value that is not computed yet and that checks data. *wrong: index of the first value that failed. */
+/* Computes those of the values that are not computed yet and whose computation checks data. *wrong: index of the
+ * first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {

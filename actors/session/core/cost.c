@@ -31,7 +31,7 @@ static const struct box_cost built_in = {
 
 static const struct compute_rates built_in_rates = {FLOPS_PER_NS, BYTES_PER_NS, ACT_NS, false};
 
-/* ---- files ---- */
+/* ---- reading cost files ---- */
 
 static const struct {
     const char *name;

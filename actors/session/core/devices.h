@@ -14,12 +14,13 @@ struct session_devices {
     struct pool **pool[NDEVICE_KIND];
     int32_t npool[NDEVICE_KIND];   /* number of entries of pool[kind] */
     int32_t ndevice[NDEVICE_KIND]; /* number of devices, by kind */
-    uint32_t table; /* number of the workers' tables of devices (cluster_table) to which the session is adapted */
+    /* number of the table of workers' devices (cluster_table) to which the session was adapted last */
+    uint32_t table;
     int default_kind;
     size_t memory_limit; /* memory limit in bytes per device; 0: none */
     int32_t threads;
     struct box_cost cost;       /* costs of moves, built in or calibrated (cost.h) */
-    struct compute_rates rates; /* rates for planners, built in or calibrated */
+    struct compute_rates rates; /* rates of computing, with which planners predict times; built in or calibrated */
 };
 /* Returns the memory pool of a device. Creates the pool at the first call. */
 int session_pool(struct rille_session *s, int kind, int rank, struct pool **out);

@@ -12,18 +12,19 @@
 
 #include <stddef.h>
 
-/* Returns the mark of the calling thread, an address that is unique to the thread. */
+/* Returns an address that identifies the calling thread: it is unique to the thread. */
 const void *face_thread(void);
-/* Returns the mark of this process, which differs from the marks of its parent and of its children by fork(). */
+/* Returns a number that identifies this process: it differs from the numbers of its parent and of its children by
+ * fork(). */
 int face_process(void);
 
 int face_session(const struct rille_session *s, const char *who);
 /* Checks that this process opened the session. Used by functions that any thread may call. Async-signal-safe if
  * the check passes. */
 int face_own(const struct rille_session *s, const char *who);
-/* Copies an option struct of the caller, which may be compiled with another version of rille.h. first: size of
- * the struct's first version, assumed if the caller's size field is 0 (UP_TO). known: size of the struct in this
- * library's version, which the copy's size field gets. Fields that the caller's version lacks are 0. */
+/* Copies an option struct of the caller, which may be compiled with another version of rille.h. Fields that the
+ * caller's version lacks become 0. first: size of the struct in its first version; used if the caller's size field
+ * is 0 (UP_TO). known: size of the struct in this version; becomes the size field of the copy. */
 int face_options(const void *from, size_t first, size_t known, void *to, const char *who);
 /* size of a struct up to and including this field */
 #define UP_TO(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)

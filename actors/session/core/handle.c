@@ -155,7 +155,7 @@ rille_tensor_free(struct rille_tensor **tp)
     if (!t || --t->nref > 0) return;
     struct rille_session *s = t->s;
     LIST_TAKE(s->handles.tensors, t);
-    tensor_refer(t); /* keeps the struct alive during the call */
+    tensor_refer(t); /* a weak reference keeps the struct alive during the call */
     unwatch(s, t);
     hooks_free(s, &t->hooks);
     rille_tensor_free(&t->grad);

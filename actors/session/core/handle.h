@@ -11,9 +11,10 @@ struct rille_session;
 /* A hook: a function of the user that backward calls with a gradient, or a handle in which backward stores the
  * gradient. */
 struct hook {
-    struct hook *next, *freed; /* freed: link of the session's list of freed hooks */
+    struct hook *next, *freed; /* next: link of the list of hooks; freed: link of the session's list of freed hooks */
     int64_t id;
-    int out;           /* index among the node's results */
+    /* index of the result among the results of its node */
+    int out;
     rille_hook_fn *fn; /* function of the user; NULL: the hook was removed, or `retains` gets the gradient */
     struct rille_hook_user user;
     struct rille_tensor *retains; /* the handle that gets the gradient; the hook has a reference to it. NULL: none */
@@ -22,7 +23,7 @@ struct hook {
  * long as there are handles (nref), or versions or snapshots that refer to the variable (nref_weak). */
 struct rille_tensor {
     struct rille_session *s;
-    struct val *val; /* a reference is held while nref > 0 */
+    struct val *val; /* present value; the handle holds a reference while nref > 0 */
     int32_t nref, nref_weak;
     bool leaf, requires_grad, watched; /* watched: backward was called on this tensor since the last step */
     bool frozen;  /* the user set requires_grad to false; modules still list the tensor as a parameter */
@@ -34,7 +35,8 @@ struct rille_tensor {
     struct hook *hooks;               /* hooks of a leaf's gradient (own_gradient.h), owned */
     const struct layout *grad_layout; /* layout of the gradient at the leaf; NULL: grad_suiting() chooses it */
     char *name;
-    /* index of this tensor's entry in the journal of the trace in progress; -1: none */
+    /* index of this tensor's entry in the trace's journal, which keeps the value from before the trace; -1: no
+     * entry */
     int32_t journal;
     struct rille_tensor *next, *back; /* neighbours in the session's list, while nref > 0 */
 };
@@ -57,8 +59,8 @@ struct session_handles {
 };
 
 struct rille_tensor *tensor_new(struct rille_session *s, struct val *v, bool leaf);
-/* Returns true if t is a variable, to which values can be assigned. While t's value has a recorded gradient, t is
- * no leaf. */
+/* Returns true if values can be assigned to t in place: t is a variable. While the variable's value has a recorded
+ * gradient, t->leaf is false. */
 bool tensor_is_variable(const struct rille_tensor *t);
 /* Makes v the present version of the leaf. Earlier readers keep the old version. */
 void tensor_rebind(struct rille_tensor *t, struct val *v);
@@ -72,8 +74,8 @@ struct rille_tensor *tensor_refer(struct rille_tensor *t);
 void tensor_orphan(struct rille_tensor *t);
 /* Frees the structs of freed handles, when the session is closed. */
 void handles_free(struct session_handles *h);
-/* hook_end ends a hook; its record stays in the list. hook_free and hooks_free free records, too. While hooks are
- * called, records stay until the last of these calls ends. */
+/* hook_end removes a hook's function, but leaves its record in the list. hook_free and hooks_free free records,
+ * too. While hooks are called, records stay until the last of these calls ends. */
 void hook_end(struct hook *h);
 void hook_free(struct rille_session *s, struct hook *h);
 void hooks_free(struct rille_session *s, struct hook **hooks);

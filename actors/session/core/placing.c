@@ -58,7 +58,7 @@ struct staged {
     const struct val *v;
     int stage;
 };
-/* A walk over the operands of a value, operands first. */
+/* State of a search for the stages of values; stages of operands are found first. */
 struct staging {
     const struct session_stages *all;
     struct staged *known;
@@ -73,7 +73,7 @@ is_parameter(const struct val *v)
     return v->owner && v->owner->leaf && v->owner->requires_grad && v->owner->val == v;
 }
 
-/* Returns true for an operand that determines a stage: a placed value that is no parameter. */
+/* Returns true for an operand that determines the stage of a call: a value with a placement that is no parameter. */
 static bool
 is_staged(const struct val *v)
 {

@@ -28,7 +28,7 @@ rille_version_number(void)
     return RILLE_VERSION_NUMBER;
 }
 
-/* ---- errors, interrupts ---- */
+/* ---- errors and interrupts ---- */
 
 const char *
 rille_error(void)
@@ -163,7 +163,7 @@ rille_recomputes(const struct rille_session *s)
 
 /* ---- counters ---- */
 
-/* Adds what the devices' memory pools hold to the counters. */
+/* Adds the bytes in the devices' memory pools, and the counts of the pools, to the counters. */
 static void
 count_pools(const struct rille_session *s, struct rille_counters *sum)
 {
@@ -214,7 +214,7 @@ rille_external_bytes(struct rille_session *s)
     return c.live_bytes;
 }
 
-/* ---- for tests ---- */
+/* ---- functions for tests ---- */
 
 void
 rille_fail_act(struct rille_session *s, int64_t k)

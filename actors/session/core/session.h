@@ -33,9 +33,9 @@ struct session_snapshots {
     int64_t n;               /* number of snapshots taken */
     struct doubt *doubt;     /* replicas that differed at the last comparison (durable/snapshot.h); NULL: none */
     struct {
-        struct str place; /* where a worker was lost before the last recovery; empty: not known */
-        int64_t snapshot; /* number of snapshots taken before */
-        int times;        /* number of such losses in succession */
+        struct str place; /* text: operator call at which the last lost worker was; empty: unknown */
+        int64_t snapshot; /* number of snapshots taken before that loss */
+        int times;        /* number of losses in succession at this call, without a new snapshot in between */
     } loss;
     struct str wrong; /* text: the workers whose replicas the last comparison found to be wrong */
 };
@@ -45,19 +45,23 @@ struct session_calls {
     /* region: recomputation region of new nodes; the backward pass recomputes all nodes of a region. 0: no region,
      * so results are kept from the forward pass. nregion: number of regions so far. */
     int32_t region, nregion;
-    int32_t step_region;       /* first region of a compiled step that is recomputed; 0: none */
+    /* recomputation region of new nodes while a step that recomputes is traced; backward divides this region. 0:
+     * none */
+    int32_t step_region;
     struct strategy *strategy; /* strategy of the next call, owned; NULL: none */
-    int32_t nstrategy;         /* number of composite calls with a strategy so far */
-    /* adds the gradient of a node that runs a body (build/scan_grad.c) */
+    /* number of calls so far that a strategy splits and that are expanded into other operators */
+    int32_t nstrategy;
+    /* adds the gradient nodes of a scan (a node that runs a recorded body at each position; build/scan_grad.c) */
     int (*reverse_body)(const struct call_context *ctx, const struct node *n, struct val *const *dout,
                         struct val **din);
     int32_t nscan;        /* number of functions of rille.scan that are being recorded (build/scan.h) */
     enum dtype autocast;  /* dtype that calls cast operands to; DT_NONE: no cast */
     bool tf32;            /* products and convolutions may compute in TF32 (attribute tf32) */
     struct arena scratch; /* scratch memory of a call; reset at the end of the outermost call */
-    struct val **fresh;   /* values that the call in progress created, by reference */
+    struct val **fresh;   /* values that the call in progress created; a reference to each is held */
     int32_t nfresh, fresh_capacity;
-    int64_t price; /* bytes moved by all calls so far; differences give the price of one expanded call */
+    /* bytes that all calls so far move; the difference before and after an expanded call is the price of that call */
+    int64_t price;
 };
 /* An update that rille_step will apply, and the variable's version before the update. */
 struct pending_update {
@@ -84,7 +88,7 @@ struct collection {
     int32_t nnode, nleaf, nnumber, nroot;
     int32_t node_capacity, leaf_capacity, number_capacity, root_capacity, stack_capacity, use_capacity;
     struct frame *stack;
-    /* number of reads of each value that this run completes; index: node * OP_OUT + output, then leaves */
+    /* by value: number of reads that this run completes; index: node * OP_OUT + output, then leaves */
     int32_t *use;
     /* by node: a later run must compute the node again, because a result that this run drops is still needed */
     bool *unfinished;
@@ -101,23 +105,24 @@ struct cache {
 /* State of a session's runs. */
 struct session_runs {
     struct runner *last;     /* runner that ran last; NULL: no runner ran, or that runner was freed */
-    struct work_order order; /* state of runs by run number (engine.h), shared with all pools */
-    struct str inspected;    /* texts of the last inspected actor */
+    struct work_order order; /* numbers the runs whose work may still be on streams; shared with all memory pools */
+    struct str inspected;    /* text of the actor that was inspected last */
     bool find_nan;           /* debugging option: tasks search their results for NaN and infinities */
     bool poison;             /* for tests: arenas are filled with 0xff bytes before a run */
 };
-/* Workers' reports on the last run, and totals over all runs. */
+/* Data on runs on workers: their reports on the last run, and sums over all runs. */
 struct session_remote {
-    struct act_time *act; /* acts of the last timed run */
+    struct act_time *act; /* start and end of each act (task execution) in the last timed run */
     int64_t nact, act_capacity, begin_ns, elapsed_ns;
-    int64_t runs, acts; /* runs and acts of workers so far */
-    struct str place;   /* worker and operator call of the last loss; empty: not known */
-    uint32_t nrows;     /* serial number of the last set of schedule rows that was sent to workers */
+    int64_t runs, acts; /* numbers of runs on workers and of acts in these runs */
+    struct str place;   /* text: worker and operator call at the last loss of a worker; empty: unknown */
+    /* serial number of the last schedule (order of tasks by thread or stream) that was sent to workers */
+    uint32_t nrows;
     /* Called after each successful run on workers while a snapshot is being copied; NULL: no snapshot is being
      * copied. */
     void (*after_run)(struct rille_session *s);
 };
-/* State of random operators: the seed, and the number of calls so far (ordinal). */
+/* State of random operators: the seed, and the number of calls of random operators so far (ordinal). */
 struct session_random {
     uint64_t seed, ordinal;
 };
@@ -133,16 +138,19 @@ struct session_totals {
 };
 
 struct rille_session {
-    const void *owner; /* mark of the thread that opened the session (face_thread) */
-    int process;       /* mark of the process that opened the session (face_process) */
+    const void *owner; /* address that identifies the thread that opened the session (face_thread) */
+    int process;       /* number that identifies the process that opened the session (face_process) */
     struct atlas *atlas;
     struct graph *graph;
     struct engine *engine;
     struct cluster *cluster; /* worker processes; NULL: all devices belong to this process */
-    /* true: a call that plans was interrupted; any thread or signal handler may set this */
+    /* true: the present call, which plans, is to stop; any thread or signal handler may set this */
     atomic_int interrupted;
-    struct call_context context; /* context for calls of public functions: line and gradient mode; no strategy */
-    uint64_t generation;         /* counts changes that make compiled steps invalid; older steps are traced again */
+    /* settings for calls of public functions: source line and gradient mode; no strategy */
+    struct call_context context;
+    /* number of changes so far that make compiled steps invalid; a step from before the last change is traced
+     * again */
+    uint64_t generation;
     struct session_handles handles;
     struct session_devices devices;
     struct session_calls calls;
@@ -159,8 +167,9 @@ struct rille_session {
     struct session_count count;
     struct session_totals totals;
     struct layout_texts texts;
-    struct dlpack_export *exports; /* tensors in the hands of other libraries (io/dlpack.h) */
-    struct claims claims;          /* folders into which the session saves checkpoints */
+    /* tensors whose bytes other libraries use (io/dlpack.h) */
+    struct dlpack_export *exports;
+    struct claims claims; /* folders into which the session saves checkpoints */
 };
 
 #endif

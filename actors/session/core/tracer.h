@@ -34,12 +34,14 @@ struct tracer {
     /* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all
      * micro-batches; false if the batch's value is their mean. */
     bool (*adds)(const struct val *v);
-    /* Returns the batch's value of v, known after the last micro-batch, if v is a sum or a mean over the batch; else
-     * v. */
+    /* Returns the batch's value of v if v is a sum or a mean over rows; the value is known after the last
+     * micro-batch. Returns v otherwise. */
     int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
-    /* Makes the gradient *g of v a value of one micro-batch, if v has rows of the batch and *g depends on no data. */
+    /* Makes *g, the gradient of v, a value of one micro-batch, if v has rows of the batch and *g is the same for
+     * all micro-batches. */
     int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
-    /* Returns why the node has no gradient per micro-batch, for a message after the node's name; NULL: it has one. */
+    /* Returns the reason why the node has no gradient in a micro-batch, for an error that begins with the node's
+     * name. NULL: the node has a gradient. */
     const char *(*ungraded)(const struct node *n);
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
@@ -48,7 +50,7 @@ struct tracer {
     void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
     /* Called when the user creates a tensor from values. May replace *data, the values. */
     int (*data)(struct rille_session *s, const struct type *t, const void **data);
-    /* Called for each value on which backward is called. */
+    /* Called for each value from which the user calls backward. */
     void (*loss)(struct rille_session *s, const struct val *y);
 };
 
@@ -56,21 +58,23 @@ struct trace;
 struct session_trace {
     struct trace *now; /* trace in progress (step/trace.c); NULL: none */
     const struct tracer *tracer;
-    int32_t pieces;                /* number of micro-batches of the step */
-    int32_t segments;              /* number of segments of the arguments' rows (batch/segments.h); 0: lengths differ */
-    int64_t rows;                  /* rows of the arguments in one micro-batch; 0: without arguments */
-    int64_t nrandom;               /* number of random calls in the trace so far */
-    struct batch_numbers *numbers; /* numbers of the whole batch (batch/batch_numbers.h); NULL: none */
+    int32_t pieces; /* number of micro-batches of the step */
+    /* number of segments into which shard boundaries cut the arguments' rows (batch/segments.h); 0: lengths differ */
+    int32_t segments;
+    int64_t rows;    /* number of rows of the arguments in one micro-batch; 0: the step has no arguments */
+    int64_t nrandom; /* number of random calls in the trace so far */
+    /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
+    struct batch_numbers *numbers;
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* the trace only serves to compute the numbers of the whole batch */
-    bool differs; /* the last trace failed because the function made other calls for the whole batch */
+    bool whole;   /* true: this trace records the numbers that the function computes from the whole batch */
+    bool differs; /* the last trace failed: the calls for a micro-batch were not those for the whole batch */
     bool planned; /* a planner will choose the layouts */
 };
 
 /* Returns true if calls are recorded: a trace is in progress and not paused. */
 bool tracing(const struct rille_session *s);
-/* Returns true if calls are recorded for a planner. */
+/* Returns true if calls are recorded, and a planner will choose their layouts. */
 bool trace_planned(const struct rille_session *s);
 /* Returns the number of micro-batches of the trace; 1 without a trace. */
 int trace_microbatches(const struct rille_session *s);

@@ -12,7 +12,8 @@
 
 enum { AT_ONCE = 4 << 20 }; /* bytes per request; the thread checks *stop between requests */
 
-struct blocks {      /* blocks of buffers on one host, to be computed in one request */
+/* 1 MiB blocks of buffers on one host; one request computes the digests of all these blocks */
+struct blocks {
     uint64_t *place; /* pairs: position of a block on its host, and the bytes of the block */
     int n, capacity;
     uint64_t bytes;
@@ -68,7 +69,7 @@ add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
     return 0;
 }
 
-/* Computes the digests of the blocks on one host that belong to the buffers from x to end. */
+/* Requests the digests of all blocks on one host that belong to the buffers in the list from x to `end`. */
 static int
 ask_digests(struct rille_session *s, struct summed *x, const struct summed *end, int memory, struct blocks *all)
 {

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- copying ---- */
+/* ---- copying shards to other hosts ---- */
 
 enum { PIECE = 4 << 20 }; /* bytes per chunk; bounds how long other readers of a host's values must wait */
 
@@ -47,7 +47,7 @@ struct copying {
     struct pair *pair;
     int32_t n, capacity;
     struct rille_session *s;
-    struct summed *summed; /* summed[i]: request for the digests of sum[i] */
+    struct summed *summed; /* summed[i]: request for the digests that are stored in sum[i] */
     struct sum **sum;
     int32_t nsum, summed_capacity, sum_capacity;
     pthread_t thread;
@@ -134,7 +134,7 @@ add_replica_pair(struct rille_session *s, struct copying *c, const struct buffer
     return 0;
 }
 
-/* ---- state of shards ---- */
+/* ---- state of shards: lost, damaged, on which host ---- */
 
 static const struct buffer *
 copy_side(const struct copy *c, int32_t pos, int side)
@@ -182,8 +182,8 @@ copy_drop(struct copy *c)
     sums_free(&c->sums);
 }
 
-/* Returns the neighbour of a device: the device with the same index on the next host. If that host has fewer
- * devices, returns its last device. */
+/* Returns the neighbour of a device, to which its shards are copied: the device with the same index on the next
+ * host. If that host has fewer devices, returns its last device. */
 static int32_t
 neighbour(const struct rille_session *s, int kind, int32_t device)
 {
@@ -220,9 +220,9 @@ replica(const struct rille_session *s, const struct copy *c, int32_t pos, bool l
     return -1;
 }
 
-/* ---- digests ---- */
+/* ---- computing and comparing digests of shards ---- */
 
-/* Returns the digest request for the shard or for its spare. */
+/* Returns the request for the digests of the shard, or of its copy on another host (SPARE). */
 static struct summed
 summed_of(const struct copy *c, int32_t pos, int side)
 {
@@ -256,13 +256,14 @@ copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct 
     *out = all;
 }
 
-struct check { /* present and earlier digests of a shard or spare */
+/* a shard or its spare copy: the digests of its present bytes, and the digests from the snapshot */
+struct check {
     struct summed now;
     struct sum *was;
     int side;
 };
 
-/* Lists all shards and spares that exist and have digests; returns their number. out NULL: only counts. */
+/* Lists all shards and spare copies that exist and have digests; returns their number. out NULL: only counts. */
 static int32_t
 list_checks(int32_t n, struct copy *const *c, struct check *out)
 {
@@ -308,8 +309,8 @@ sums_differ(const struct copy *a, int32_t pos_a, const struct copy *b, int32_t p
     return m && n && memcmp(m, n, sizeof *m * (size_t)source_blocks((int64_t)x->bytes));
 }
 
-/* Returns the number of shards that must equal shard `pos`. differing true: counts only the shards that do not
- * equal it. */
+/* Returns the number of shards that must have the same bytes as shard `pos`. differing true: counts only those
+ * that have other bytes. */
 static int
 count_replicas(const struct copy *c, int32_t pos, bool differing)
 {
@@ -327,8 +328,9 @@ copy_agrees(const struct copy *c)
     return true;
 }
 
-/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal. If
- * a majority agrees, that is true of the minority only; without a majority, of every shard that differs. */
+/* Returns true if the shard may be the wrong one: it differs from at least half of the shards that must be equal.
+ * If a majority of the shards agrees, only shards of the minority may be wrong; without a majority, every shard
+ * that differs may be. */
 static bool
 is_odd(const struct copy *c, int32_t pos)
 {
@@ -350,7 +352,7 @@ copy_print_odd(const struct rille_session *s, const struct copy *c, const struct
     }
 }
 
-/* ---- spares ---- */
+/* ---- making copies on other hosts ---- */
 
 static int
 add_spares(struct rille_session *s, struct copying *all, struct copy *c)
@@ -382,7 +384,7 @@ copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, stru
     return status;
 }
 
-/* ---- recovery ---- */
+/* ---- restoring lost shards ---- */
 
 static void
 print_part(const struct copy *c, int32_t pos, struct str *out)

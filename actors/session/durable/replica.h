@@ -17,12 +17,13 @@ struct copy {
     struct store *spare;
     struct sums *sums; /* digests by mesh position; NULL: not computed */
 };
-/* Returns true if a shard or a spare is lost or damaged. */
+/* Returns true if a shard, or its copy on another host, is lost or damaged. */
 bool copy_is_lost(const struct copy *c);
-/* Returns true if no shard is lost or damaged; ignores spares. */
+/* Returns true if no shard is lost or damaged. Ignores the copies on other hosts. */
 bool copy_is_whole(const struct copy *c);
 void copy_drop(struct copy *c);
-/* Begins to copy shards to other hosts, into new buffers. The buffers stay held until copying_end(). E_MEMORY. */
+/* Begins to copy shards to other hosts, into new buffers, which stay held until copying_end(). E_MEMORY: no memory
+ * for the buffers. */
 struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to compute the digests of all copies, for copies_check(). */
@@ -45,7 +46,7 @@ int copying_end(struct copying **c, bool whole);
 int copies_mend(struct rille_session *s, int32_t n, struct copy *const *c);
 /* Prints the name of the first shard that was lost together with its host. */
 void copies_tell_lost(struct rille_session *s, int32_t n, struct copy *const *c, struct str *out);
-/* Returns true if a shard is lost and has no replica. */
+/* Returns true if some shard is lost and no intact copy of it is left on any host. */
 bool copies_gone(struct rille_session *s, int32_t n, struct copy *const *c);
 
 #endif

@@ -51,7 +51,7 @@ position(const struct rille_session *s, const struct layout *l, int pos, const s
     return cluster_position(s->cluster, l->place->kind, l->place->rank[pos], b->data, out);
 }
 
-/* ---- writing ---- */
+/* ---- writing a checkpoint ---- */
 
 struct shard { /* shards that one worker writes to its file */
     uint64_t *place;
@@ -134,7 +134,7 @@ shard_path(struct saving_shards *g, const char *path, int rank)
     return out;
 }
 
-/* Numbers the files of the workers that write something. */
+/* Gives consecutive numbers to the files of those workers that write shards. */
 static void
 number_files(struct saving_shards *g, const char *path)
 {
@@ -148,8 +148,8 @@ number_files(struct saving_shards *g, const char *path)
     }
 }
 
-/* Checks that this process sees a worker's file, too. If not, the hosts do not share the folder. A worker has already
- * checked that the store lists its object. */
+/* Checks that this process sees the file that worker i wrote. If not, the hosts do not share the folder. Skips
+ * files in an object store, because the worker has checked those. */
 static int
 check_file(const struct saving_shards *g, int i)
 {
@@ -227,7 +227,7 @@ shards_save(struct rille_session *s, const char *path, int n, const struct saved
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- reading a checkpoint ---- */
 
 struct reading { /* ranges of one file that one worker reads */
     struct shard_copy *copy;

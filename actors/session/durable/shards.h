@@ -22,7 +22,7 @@ bool shards_here(const struct rille_session *s, const char *path);
  * E_CANCEL: an interrupt on the session's thread. */
 int shards_save(struct rille_session *s, const char *path, int n, const struct saved *value,
                 const struct save_item *item, const struct safetensors_options *o, bool interruptible);
-/* Loads a sharded entry as a tensor with layout l. */
+/* Loads a tensor with layout l from entry e of a sharded checkpoint. */
 int shards_load(struct rille_session *s, const struct tensors *f, const struct entry *e, const struct layout *l,
                 struct rille_tensor **out);
 

@@ -172,7 +172,8 @@ snapshot_look(struct rille_session *s)
 {
     struct snapshot *p = s->snapshots.taken;
     if (!p || (p->copying && !copying_ended(p->copying))) return;
-    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear(); /* the next run reports a lost host */
+    /* ignores an error: if a host was lost, the next run reports the loss */
+    if (settle_snapshot(&s->snapshots, end_copying(p, true))) err_clear();
 }
 
 static int
@@ -208,7 +209,7 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     s->remote.after_run = snapshot_look;
     TRY(snapshot_take(s, keep, &h->taken));
-    /* without an earlier snapshot, waits for the copies */
+    /* without an earlier snapshot, recovery needs this one, so waits for its copies */
     if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     snapshot_look(s);
     *number = h->n;
@@ -241,7 +242,8 @@ doubt_free(struct doubt **dp)
     free(d);
 }
 
-/* Takes the copy whose replicas differ out of the snapshot, and fails. */
+/* Moves the copy whose replicas differ out of the snapshot into s->snapshots.doubt, and fails with a text that
+ * lists the replicas. */
 static int
 doubt_replicas(struct rille_session *s, struct kept *k, int which)
 {
@@ -300,7 +302,7 @@ rille_compare_replicas(struct rille_session *s, const char **wrong)
     return 0;
 }
 
-/* ---- recovery ---- */
+/* ---- recovering from a snapshot ---- */
 
 /* Restores lost or damaged shards from other hosts, and copies shards to other hosts again. */
 static int
@@ -387,7 +389,7 @@ static void
 restore_snapshot(struct rille_session *s, const struct kept *k)
 {
     struct rille_tensor *t = k->t;
-    if (!t->nref) return; /* the program has freed the tensor since the snapshot */
+    if (!t->nref) return; /* does nothing, because the program has freed the tensor since the snapshot */
     const struct copy *value = &k->copy[VALUE], *grad = &k->copy[GRADIENT];
     if (t->val->store != value->store || t->val->half_written) tensor_rebind(t, value_of(s, value));
     rille_tensor_free(&t->grad);
@@ -404,8 +406,8 @@ restore_all(struct rille_session *s)
     s->random.ordinal = p->ordinal;
 }
 
-/* Counts losses in succession at the same place, without a new snapshot since. Fails at the third of them, because the
- * job would be lost there again and again. */
+/* Counts losses of workers in succession at the same operator call, without a new snapshot since. Fails at the
+ * third loss, because the job would be lost there again and again. */
 static int
 count_loss(struct rille_session *s)
 {

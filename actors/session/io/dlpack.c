@@ -21,7 +21,7 @@ static const struct {
     {DT_I32, DLPACK_INT, 32},   {DT_I64, DLPACK_INT, 64},   {DT_U8, DLPACK_UINT, 8},      {DT_BOOL, DLPACK_BOOL, 8},
 };
 
-/* ---- imports ---- */
+/* ---- importing tensors ---- */
 
 /* Memory of another library. */
 struct memory {
@@ -152,7 +152,7 @@ rille_from_dlpack_versioned(struct rille_session *s, struct DLManagedTensorVersi
     return import_memory(s, &memory, __func__, out);
 }
 
-/* ---- exports ---- */
+/* ---- exporting tensors ---- */
 
 struct dlpack_export {
     struct DLManagedTensor plain;

@@ -33,7 +33,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- reading ---- */
+/* ---- loading tensors ---- */
 
 struct rille_file {
     struct rille_session *s;
@@ -176,15 +176,16 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
     return 0;
 }
 
-struct wanted { /* window of an entry of a file, and the dtype to convert to */
+/* a box of a tensor in a file, and the dtype to which its elements are converted */
+struct wanted {
     struct tensors *tensors;
     int32_t entry;
     enum dtype dtype;
-    int skip;          /* number of leading axes of size 1 that the result omits */
-    struct box window; /* box in the entry's coordinates */
+    int skip;          /* number of leading axes of size 1 that the requested tensor omits */
+    struct box window; /* the box, in coordinates of the tensor in the file */
 };
 
-/* Reads box b of the requested tensor. */
+/* Reads box b, in coordinates of the requested tensor, from the file. */
 static int
 read_wanted(void *arg, const struct box *b, void *out)
 {
@@ -197,7 +198,8 @@ read_wanted(void *arg, const struct box *b, void *out)
     return entry_read(w->tensors, w->entry, &at, w->dtype, out);
 }
 
-/* Sets the box and the type of the requested window. from NULL: the complete entry. */
+/* Sets *w to read elements `from` to `to` of the tensor in the file, and sets the type of the result. from NULL:
+ * the complete tensor. */
 static int
 window_read(const struct entry *e, const int64_t *from, const int64_t *to, struct wanted *w, struct type *t)
 {
@@ -315,7 +317,7 @@ static int
 refuses_name(const char *path, bool folder)
 {
     struct stat st;
-    if (!lstat(path, &st)) return ENOENT; /* the path is a dangling link */
+    if (!lstat(path, &st)) return ENOENT; /* the path is a link to a file that does not exist */
     if (errno != ENOENT) return errno;
     if (!folder && path[0] && path[strlen(path) - 1] == '/') return EISDIR;
     char *copy = must_copy(path, strlen(path) + 1);
@@ -377,7 +379,7 @@ rille_verify(const char *path)
     return safetensors_verify(path);
 }
 
-/* ---- saved values ---- */
+/* ---- collecting the values to save ---- */
 
 /* Reads a box of a saved value densely, from the shards that overlap it. Runs on the saving thread. */
 static int
@@ -432,7 +434,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
             status = rille_tensor_to_global(t[i], (const struct rille_layout *)summed, &whole[i]);
     }
     if (!status) status = rille_eval(s, n, whole);
-    if (!status) status = session_settle(s); /* the saving thread reads the buffers and must not wait for runs */
+    if (!status) status = session_settle(s); /* waits for open runs, because the saving thread reads the buffers */
     for (int i = 0; i < n && whole[i]; i++) {
         struct val *v = whole[i]->val;
         if (!status) {
@@ -445,7 +447,7 @@ take_values(struct rille_session *s, int n, const char *const *name, struct rill
     return status;
 }
 
-/* ---- saving ---- */
+/* ---- saving tensors ---- */
 
 struct rille_saving {
     struct rille_session *s;
@@ -481,7 +483,8 @@ static int
 save_and_remove(struct rille_saving *g)
 {
     TRY(save_now(g));
-    /* a store may have lost bytes that it reported as stored: the old checkpoint stays until the new one is read */
+    /* an object store may have lost bytes that it confirmed: removes the old checkpoint only after the new one was
+     * read */
     if (g->nold && store_is_url(g->path)) TRY(safetensors_verify(g->path));
     for (int i = 0; i < g->nold; i++) TRY(file_remove(g->old[i]));
     return 0;

@@ -33,9 +33,9 @@ struct ahead {
     _Atomic int order;
     _Atomic bool rests;
     _Atomic int64_t filled, taken;
-    struct waker session, worker; /* wake the session's thread, and the source's thread */
+    struct waker session, worker; /* session wakes the session's thread; worker wakes the source's thread */
     struct batch_at next;         /* next batch to read; while the source's thread works, it owns this field */
-    struct batch_at expected;     /* batch in the register at `taken`; owned by the session */
+    struct batch_at expected;     /* batch expected in the register at `taken`; owned by the session */
     /* number of batches read before the last halt; `filled` counts the batches read since that halt */
     int64_t nread;
     int64_t ntaken, nwait;
@@ -67,7 +67,7 @@ ahead_has_work(const struct ahead *a)
     return a->order == WORK && a->filled - a->taken < READ_AHEAD_DEPTH;
 }
 
-/* Waits for a free register or an order of the session. */
+/* Waits until a register is free, or until the session gives an order (to halt, to work or to end). */
 static void
 wait_for_credit(struct ahead *a)
 {

@@ -115,7 +115,7 @@ rille_tokenizer_save(struct rille_tokenizer *t, const char *path)
     return tokenizer_save(inner(t), path);
 }
 
-/* ---- training ---- */
+/* ---- training tokenizers ---- */
 
 int
 rille_trainer_new(const char *pattern, int nspecial, const char *const *special, struct rille_trainer **out)

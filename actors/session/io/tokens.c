@@ -28,7 +28,7 @@ tokens_given(const struct rille_tokens *t, const char *who)
     return face_session(t->s, who);
 }
 
-/* ---- opening ---- */
+/* ---- opening token files, and their digests ---- */
 
 /* Checks that the ids of all files have the same width, because another width means another vocabulary: GPT-2's
  * ids have 2 bytes, Llama 3's have 4. */
@@ -156,7 +156,8 @@ batch_bytes(const struct batch_at *at)
     return sizeof(int64_t) * (size_t)(at->n * (at->length + 1));
 }
 
-/* Returns the file of window w, and the position in the file where the window begins. */
+/* Returns the file that contains window w (consecutive token ids), and the position in the file where the window
+ * begins. */
 static const struct token_file *
 find_token_file(const struct rille_tokens *t, int64_t w, int64_t length, int64_t *at)
 {

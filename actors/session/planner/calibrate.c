@@ -103,7 +103,7 @@ time_move(struct rille_session *s, struct shuttle m, int moves, double *ns)
     return 0;
 }
 
-/* Times a small all-to-all over n devices: one hop and n - 1 messages per device. */
+/* Times a small all-to-all over n devices: one collective step, in which each device sends n - 1 messages. */
 static int
 time_small(struct rille_session *s, int n, double *ns)
 {

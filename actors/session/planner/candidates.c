@@ -9,14 +9,15 @@ struct sent { /* memo entry: bytes of a move that a candidate would need; 0: the
     const struct layout *from, *to;
     int64_t bytes;
 };
-struct ranked { /* candidates of one node in order of regret */
+/* layout candidates of one node, in order of regret (cost above the best plan) */
+struct ranked {
     int32_t choice, n;
     const int64_t *low, *high;
     struct rille_explain_candidate *candidates;
     struct ranked *next;
 };
-/* memo entry: candidates of a node with given operand types and layouts, without the data that depend on the
- * candidate chosen */
+/* memo entry: layout candidates of a node with given operand types and layouts, without data that depend on the
+ * choice */
 struct told {
     const struct assign_candidate *of;
     int nin;
@@ -88,8 +89,8 @@ is_candidate_told(const struct told *x, const struct told *y)
     return true;
 }
 
-/* Returns the candidate list of a node. Nodes with equal candidates and operands share one list, because layers
- * repeat. */
+/* Returns the layout candidates of a node. Layers repeat, so nodes with equal candidates and operands share one
+ * list. */
 static struct told *
 told_of(struct explain_candidates *t, const struct prog_node *n, const struct assign_candidate *c, int32_t count)
 {

@@ -14,8 +14,8 @@ struct explain_candidates {
     const struct program *p;
     const struct assigned *planned; /* NULL: the step was not planned */
     struct arena *a;
-    /* sent: bytes by move; told: candidates by node signature. Entries of `told` lack the data that differ
-     * between nodes with equal signatures */
+    /* sent: memo of the bytes that moves send. told: memo of candidate lists; the list is without the data that
+     * differ between nodes with equal candidates */
     struct hash_table sent, told;
     struct arena tmp;
     struct hash_table counted; /* memo of box_bytes_known(), allocated in tmp */

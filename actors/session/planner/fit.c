@@ -37,20 +37,23 @@ struct fitter {
      * memory of a plan */
     int64_t reckoned;
     bool quick; /* true: searches for the least memory, then takes the first layouts found (sbp/net/options.h) */
-    struct assign_least counted; /* least memory by the planner's count that lay_at_once() has found so far, bytes */
-    /* least memory by the planner's count if no layouts met the limit; 0: layouts met the limit */
+    /* least memory that lay_at_once() has found so far, bytes; estimated by the planner, without scratch memory */
+    struct assign_least counted;
+    /* least memory if no layouts met the limit, estimated by the planner; 0: layouts met the limit */
     struct assign_least possible;
     /* program with the planner's layouts, from which all plans are made; NULL: each plan starts from the traced
      * program */
     struct program *planned;
     struct arena tmp;
-    bool searched;  /* a schedule search chooses the schedule */
-    int32_t nstage; /* number of stages, each with a share to recompute; 0: no recomputation by shares */
+    bool searched; /* a search chooses the pipeline schedule */
+    /* number of stages for which a share to recompute is chosen; 0: no shares are chosen */
+    int32_t nstage;
 };
 
-/* ---- one plan ---- */
+/* ---- making one plan within the memory limit ---- */
 
-/* Returns the schedule's name for the schedule search; "memory" for a schedule given by numbers. */
+/* Returns the name of the schedule for the schedule search; "memory" (least memory) if the search does not know
+ * the user's schedule. */
 static const char *
 schedule_of(const struct fitter *f)
 {
@@ -70,8 +73,8 @@ assign_program(struct fitter *f, struct program *p)
     return f->o->zero ? planned_zero(f->g, p, f->o->zero) : 0;
 }
 
-/* Returns a new program with layouts. If a planner chose the layouts, no pass may reorder nodes, because the
- * planner's result refers to nodes by index. */
+/* Returns a new program with layouts, which recomputes the share parts[i] of stage i (NULL: no shares). If a
+ * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -89,9 +92,9 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
 
 /* Constraints of a schedule search. */
 struct search {
-    int64_t most; /* limit for activations, bytes per device; 0: none */
+    int64_t most; /* memory limit for activations, bytes per device; 0: none */
     bool least;   /* search for the schedule with the least memory */
-    bool narrow;  /* allow the fewest results in flight between stages */
+    bool narrow;  /* allow as few results in flight between stages as possible */
 };
 
 static int
@@ -145,8 +148,8 @@ activations(struct fitter *f, const struct program *p)
     return schedule_search_read(p, f->costs, &d) ? d.bytes : 0;
 }
 
-/* Returns the predicted time of a step by simulating the tasks of its plan. The pipeline simulator is less exact,
- * because it does not know which tasks are fused. */
+/* Returns the predicted time of a step. If the user gave no costs, simulates the tasks of the plan, because the
+ * pipeline simulator does not know which tasks are fused. */
 static double
 program_time(struct fitter *f, const struct plan *p)
 {
@@ -175,8 +178,8 @@ keep_faster(struct fitter *f, struct plan **best, struct plan *p)
         *best = p;
 }
 
-/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. Results in flight between
- * stages are not activations; their number is reduced only if memory is too small. */
+/* Makes the plan of least memory. E_MEMORY: even this plan exceeds the memory limit. If the plan exceeds the
+ * limit, the function also tries the fewest results in flight between stages, which are not activations. */
 static int
 plan_least(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -206,7 +209,7 @@ search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     for (int i = 0; i < TRIES && bad - good > 1; i++) {
         struct plan *p;
         status = plan_once(f, parts, (struct search){.most = most}, &p);
-        if (status && i == 0) return status; /* the search fails at any limit */
+        if (status && i == 0) return status; /* a search that fails without a limit fails with any limit */
         if (status) break;
         int64_t held = activations(f, p->program), over = measure_held(p, NULL) - f->limit;
         *(over > 0 ? &bad : &good) = MAX(1, over > 0 ? held : most);
@@ -214,7 +217,7 @@ search_plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
             plan_free(&p);
         else
             keep_faster(f, out, p);
-        if (bad == INT64_MAX) break; /* a higher limit would change nothing */
+        if (bad == INT64_MAX) break; /* the plan fits without a limit, so no other limit is tried */
         most = good ? good + (bad - good) / 2 : MAX(1, held - over);
     }
     if (*out) {
@@ -261,8 +264,8 @@ is_any(const struct fitter *f)
     return f->searched && !f->costs && (!strcmp(name, "auto") || !strcmp(name, "memory"));
 }
 
-/* Makes one plan: layouts of at most `reckoned` bytes by the planner's count, and a searched schedule. *out stays
- * NULL if the plan exceeds the memory limit. *held: bytes that the plan holds, or a lower bound. */
+/* Makes one plan: layouts that need at most `reckoned` bytes by the planner's estimate, and a searched schedule.
+ * *out stays NULL if the plan exceeds the memory limit. *held: bytes that the plan holds, or a lower bound. */
 static int
 lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
 {
@@ -282,8 +285,9 @@ lay_once(struct fitter *f, int64_t reckoned, struct plan **out, int64_t *held)
     return 0;
 }
 
-/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by slightly more than
- * the excess of the last plan, because other layouts hold other amounts of memory that the planner does not count. */
+/* Plans again with lower limits for the planner until the plan fits. The next limit is lower by the excess of the
+ * last plan, and by 1/256 of the limit: other layouts need other amounts of memory that the planner does not
+ * estimate. */
 static int
 lay_below(struct fitter *f, int64_t held, struct plan **out)
 {
@@ -340,8 +344,8 @@ no_plan_fits(const struct fitter *f, int64_t held)
 }
 
 /* Makes a plan with layouts from a planner within the memory limit. First plans without a limit for the planner,
- * then with lower and lower limits. A plan may hold more or less than the planner counts, because of kernels'
- * scratch memory and of fusions that a layout prevents. */
+ * then with lower and lower limits. The planner's estimate differs from the memory of a plan: it lacks scratch
+ * memory of kernels, and some layouts prevent fusions. */
 static int
 lay_plan_within(struct fitter *f, struct plan **out)
 {
@@ -372,9 +376,9 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     return status;
 }
 
-/* ---- choice of recomputation ---- */
+/* ---- choosing how much each stage recomputes ---- */
 
-/* The fastest plan so far, and the recomputation choices that were tried. */
+/* The fastest plan so far, and the choices of recomputation for which plans were made. */
 struct found {
     struct plan *plan;
     double time;
@@ -392,7 +396,8 @@ is_tried(const struct found *best, const int32_t *parts, int32_t n)
     return false;
 }
 
-/* Tries the plan that recomputes these shares of the stages; keeps the plan if it fits and is faster. */
+/* Makes the plan that recomputes the share parts[i] of the results of stage i. Keeps the plan if it fits and is
+ * faster than the best plan. */
 static int
 try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
 {
@@ -415,7 +420,7 @@ try_parts(struct fitter *f, const int32_t *parts, int32_t n, struct found *best)
     return 0;
 }
 
-/* Returns true if the activations of 1F1B fit into `bytes` when these shares of the stages are recomputed. */
+/* Returns true if the activations of 1F1B fit into `bytes` when the share parts[i] of stage i is recomputed. */
 static bool
 has_room(struct fitter *f, const int32_t *parts, int64_t bytes)
 {
@@ -456,8 +461,8 @@ improve_parts(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries memory budgets up to the limit; each stage recomputes the least share with which 1F1B stays within the
- * budget. */
+/* Tries memory budgets up to the limit. For each budget, every stage recomputes as little as 1F1B needs to stay
+ * within the budget. */
 static int
 try_levels(struct fitter *f, int32_t n, struct found *best)
 {
@@ -471,7 +476,7 @@ try_levels(struct fitter *f, int32_t n, struct found *best)
     return 0;
 }
 
-/* Tries plans that recompute the share `again` of every stage. */
+/* Tries plans that recompute the same share `again` of the results of every stage. */
 static int
 try_again(struct fitter *f, int32_t again, int32_t n, struct found *best)
 {
@@ -498,7 +503,7 @@ plan_auto(struct fitter *f, struct plan **out)
         smallest = again;
     }
     if (!status && best.plan) status = try_levels(f, n, &best);
-    if (!best.plan) best.ntried = 0; /* no plan fits: tries one again to report its error */
+    if (!best.plan) best.ntried = 0; /* if no plan fits, tries one plan again so that its error is reported */
     if (!status) status = best.plan ? improve_parts(f, n, &best) : try_again(f, smallest, n, &best);
     if (!status && !best.plan) status = E_MEMORY; /* the last try reported the error */
     arena_fini(&f->tmp);

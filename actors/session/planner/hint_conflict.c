@@ -37,7 +37,8 @@ hint_conflict_begin(struct hint_conflicts *m, const struct program *p, const str
     }
 }
 
-/* Returns the net node of the hint that determines v's layout. */
+/* Returns the hint (fixed layout) that determines v's layout, as an index of a net node (node of the planner's
+ * search). */
 static int32_t
 hint_of(const struct hint_conflicts *m, int32_t v)
 {

@@ -15,11 +15,12 @@ struct hint_conflicts {
     const struct program *p;
     /* result of the planner; NULL: the step was planned in another mode, so no conflicts are reported */
     const struct assigned *a;
-    /* by net node: the node that determines its layouts; a hint determines its own */
+    /* by net node (node of the planner's search): the net node that determines its layouts; a hint determines its
+     * own */
     int32_t *follows;
     const struct origin *origin;
     struct arena *arena; /* memory for reported texts */
-    /* of_node, of_leaf, of_root: by net node, index of its node, leaf or root in the program; -1: none */
+    /* of_node, of_leaf, of_root: by net node, the node, leaf or root of the program for which it stands; -1: none */
     int32_t *of_node, *of_leaf, *of_root;
     int32_t *reader; /* by leaf: its first reader; -1: none */
 };

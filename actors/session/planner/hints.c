@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HINT_NS = 250000000 }; /* computing time per hint, ns of counted work (work.h) */
+/* computing time for the cost of one hint (a layout that the program fixes), ns of counted work */
+enum { HINT_NS = 250000000 };
 
 struct pricing {
     struct rille_graph *g;
@@ -28,14 +29,15 @@ where_text(struct arena *a, const struct line *l)
     return arena_strdup(a, text);
 }
 
-/* Returns true if the nodes belong to one call with one strategy. */
+/* Returns true if both nodes are parts of one call and have the strategy of that call. */
 static bool
 is_with(const struct prog_node *x, const struct prog_node *y)
 {
     return x->strategy && y->strategy && x->strategy->group && x->strategy->group == y->strategy->group;
 }
 
-/* Plans the traced program without the hint of node `node`, or with a free layout for leaf `leaf` (-1: none). */
+/* Plans the traced program again: without the hint (explicit layout) of node `node`, or with a free layout for
+ * leaf `leaf` (-1: none). */
 static int
 plan_without(struct rille_graph *g, int32_t node, int32_t leaf, struct assigned **out)
 {
@@ -120,8 +122,8 @@ is_hint(const struct origin *o)
     return o->kind == FROM_VARIABLE && !o->free && !o->t->placed;
 }
 
-/* Returns an array by leaf: 1 + index of a node that uses the leaf; 0: none. This is the node that updates the
- * leaf or, without an update, the first node that reads the leaf. Moves and updates do not count as readers. */
+/* Returns an array by leaf: 1 + index of the node that updates the leaf or, without an update, of the first node
+ * that reads the leaf; 0: none. Moves and updates do not count as readers. */
 static int32_t *
 readers_of(const struct program *p, struct arena *a)
 {

@@ -38,7 +38,7 @@ planned_mode(const char *name, enum solve_mode *out)
         name);
 }
 
-/* ---- free layouts ---- */
+/* ---- finding the layouts that the planner may choose ---- */
 
 int32_t
 planned_leaf_behind(const struct program *p, struct ref r)
@@ -47,8 +47,9 @@ planned_leaf_behind(const struct program *p, struct ref r)
     return r.kind == REF_LEAF ? r.index : -1;
 }
 
-/* Lets the layouts of an optimiser's state follow the parameter's layout. The update of a free leaf reads the
- * state: the variables with the shape of the parameter. */
+/* Makes the layouts of an optimiser's state follow the layout of its parameter, if the planner may choose the
+ * parameter's layout. The state consists of the variables of the parameter's shape that the parameter's update
+ * reads. */
 static void
 follow_updates(const struct rille_graph *g, const struct program *p, struct assign_leaf *leaf)
 {
@@ -77,8 +78,8 @@ leaf_of(const struct rille_graph *g, const struct hash_table *variables, const s
     return leaf;
 }
 
-/* Sets the layouts of roots: a variable's new version gets the variable's layout; gradients and joined results
- * keep their traced layouts. */
+/* Sets the layouts of the step's results (roots). A variable's new version gets the variable's layout. Gradients
+ * and results joined from micro-batches keep their traced layouts. */
 static void
 fix_roots(const struct rille_graph *g, const struct program *p, struct assign_root *root)
 {
@@ -144,8 +145,8 @@ planned_end(const struct planned_clock *c, int status)
     return atomic_load(&c->s->interrupted) ? fail(E_CANCEL, "interrupted") : status;
 }
 
-/* Starts the search from the layouts chosen last, even if they were chosen under another limit. Keeps the lower
- * bound of the last search only if the bound holds under the new limit, too: the last limit was at least as high. */
+/* Starts the search from the layouts chosen last, even if they were chosen under another memory limit. Keeps the
+ * lower bound of the last search only if the last limit was at least as high, because only then the bound holds. */
 static void
 remember_bound(struct rille_graph *g, struct assign_options *a)
 {
@@ -164,8 +165,8 @@ time_limit_ns(const struct rille_graph_options *o)
     return (int64_t)((o->time_limit > 0 ? MIN(o->time_limit, 1e9) : 1) * 1e9);
 }
 
-/* Returns the share of the time limit for a search, ns. Returns 0.1 s if the user gave no limit and the choice needs
- * no search ("propagate" and "greedy" without a memory limit), because then only a bound is searched. */
+/* Returns the time limit of a search, ns. Without any limit from the user, the modes "propagate" and "greedy" need
+ * a search only for the bound, so their limit is 0.1 s. */
 static int64_t
 search_limit_ns(const struct rille_graph_options *o)
 {
@@ -212,8 +213,8 @@ planned_assign(struct rille_graph *g, struct program *p, const struct rille_grap
     return status;
 }
 
-/* Returns an array by root. If the step assigns the root to a variable, the entry is the index of the variable's
- * leaf; otherwise -1. */
+/* Returns an array by root (result of the program). If the step assigns the root to a variable, the entry is the
+ * index of the variable's leaf; otherwise -1. */
 static int32_t *
 root_leaves(struct rille_graph *g, const struct program *p)
 {
@@ -256,9 +257,9 @@ planned_land(struct rille_graph *g, struct program *p)
     rewrite_land(p, root_leaves(g, p));
 }
 
-/* Rewrites the program to save memory. Gathers sharded variables that are read replicated a second time for
- * backward (ZeRO 3), offloads values that backward reads, and lets moved new versions overwrite the old versions.
- * With a planner, planned_gather() has added the gathers before, because the planner must count them. */
+/* Rewrites the program to save memory. For backward, sharded variables that are read replicated are gathered a
+ * second time (ZeRO 3), and values are offloaded. New versions that a move produces overwrite the old versions.
+ * With a planner, planned_gather() has already added the gathers, because the planner must count them. */
 int
 planned_offload(struct rille_graph *g, struct program *p, const struct rille_graph_options *o)
 {
@@ -330,7 +331,7 @@ planned_settle(struct rille_graph *g)
 int
 planned_regret(struct rille_graph *g)
 {
-    const int64_t most = 2000000000; /* time limit, ns, because a user waits for the result */
+    const int64_t most = 2000000000; /* time limit for regrets, ns: short, because a user waits for them */
     struct planned_clock clock = planned_clock(g->s, MIN(g->planning.search_ns, most));
     if (!g->planning.assigned) return 0;
     planned_call(g->s);
@@ -359,7 +360,7 @@ graph_assigned(struct rille_graph *g)
     return g->planning.assigned;
 }
 
-/* ---- certificates ---- */
+/* ---- writing and checking certificates of the planner ---- */
 
 int
 rille_graph_certify(struct rille_graph *g, const char *path)

@@ -48,7 +48,8 @@ compile(struct rille_session *s, const struct runner *r, int memory, struct host
     return 0;
 }
 
-/* Copies a worker's report into the actors of its plan partition. Ignores tasks and devices that do not exist. */
+/* Copies a worker's report into the actors of its plan partition, so that they can be printed. Ignores tasks and
+ * devices that do not exist. */
 static void
 mark(struct host_report *h)
 {

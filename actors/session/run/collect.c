@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Least size in bytes from which replicas of a variable on one host share a buffer. For smaller variables, the
- * messages that order the writes cost more than sharing saves: each device writes only a slice, which saves 10 us or
- * more per update. */
+/* Least size in bytes from which replicas of a variable on one host share a buffer. Each device then writes only a
+ * slice of an update, which saves 10 us or more. For smaller variables, the messages that order the writes cost
+ * more. */
 enum { SHARED_LEAST = 64 << 10 };
 
 struct frame {
@@ -102,7 +102,7 @@ visit_val(struct rille_session *s, struct collection *c, struct val *v, uint64_t
     v->mark = mark;
     if (v->node->mark == mark) return 0;
     v->node->mark = mark;
-    return -1; /* the operands of the node must be visited */
+    return -1; /* -1: the operands of the node must be visited first */
 }
 
 /* Walks the graph depth first, so that operands come before their readers. Uses an explicit stack, because programs
@@ -119,8 +119,8 @@ walk_graph(struct rille_session *s, struct collection *c, struct val *root, uint
         struct frame *f = &c->stack[depth - 1];
         if (f->next == f->node->nin) {
             GROW(c->node, c->nnode + 1, c->node_capacity);
-            /* A result that is computed already can be a leaf of this run, because another node reads it. Such a
-             * result keeps its index in the list of leaves. */
+            /* another node may read a result of this node that an earlier run computed, and which is a leaf of
+             * this run; such a result keeps its index in the list of leaves */
             for (int k = 0; k < f->node->nout; k++)
                 if (f->node->out[k]->mark != mark || !is_walk_end(f->node->out[k], mode)) f->node->out[k]->index = -1;
             f->node->index = c->nnode;
@@ -146,7 +146,7 @@ add_root(struct collection *c, struct val *v)
     c->root[c->nroot++] = v;
 }
 
-/* ---- the order of nodes ---- */
+/* ---- ordering the nodes ---- */
 
 static bool
 any_recomputed(const struct collection *c)
@@ -203,7 +203,7 @@ updates_last(struct collection *c)
     free(tail);
 }
 
-/* Returns true if a node of this walk computes the value. */
+/* Returns true if a node of this walk computes the value x. */
 static bool
 is_made(const struct val *x)
 {
@@ -220,8 +220,8 @@ folds_to_little(const struct node *n)
     return is_made(x) && type_numel(&n->out[0]->type) <= type_numel(&x->type) / LITTLE;
 }
 
-/* Emits node i, then recursively the nodes that follow it. hosted[i]: first node that follows node i; next[j]: the
- * next node that follows the same node as j; -1: none. */
+/* Appends node i to `order`, then recursively the reductions that are moved behind node i. hosted[i]: first
+ * reduction behind node i; next[j]: reduction that follows j behind the same node; -1: none. */
 static void
 emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t *next, struct node **order, int32_t *n)
 {
@@ -229,9 +229,9 @@ emit_node(struct collection *c, int32_t i, const int32_t *hosted, const int32_t 
     for (int32_t j = hosted[i]; j >= 0; j = next[j]) emit_node(c, j, hosted, next, order, n);
 }
 
-/* Moves each large reduction directly after the node of its operand and the element-wise nodes after that node. In
- * the order of the walk, the gradient of a bias comes late, when its operand has left the caches. The early result
- * costs little memory, because it is small. */
+/* Moves each reduction with a small result, such as a bias gradient, forward: directly behind the node of its
+ * operand, and behind element-wise nodes that follow this node. In the order of the walk, the reduction would come
+ * late, when its operand has left the caches. Its early result costs little memory. */
 static void
 folds_early(struct collection *c)
 {
@@ -283,8 +283,8 @@ collect_readers(const struct collection *c)
 }
 
 /* Returns the node that can share one pass over a common operand with node i (eltwise.beside), if these two are
- * the operand's last readers; -1: none. Always -1 on devices that compile kernels. The libraries of such devices
- * recognise a derivative by the node right before the derivative, so a derivative must not be moved. */
+ * the operand's last readers; -1: none. Returns -1 on devices that compile kernels: their libraries recognise a
+ * derivative by the node right before it, so a derivative must not be moved. */
 static int32_t
 node_beside(const struct collection *c, const struct readers *readers, int32_t i)
 {
@@ -324,9 +324,9 @@ besides_early(struct collection *c)
     free(moves);
 }
 
-/* Adds values as roots, so that this run stores them and later runs need not compute them again: current values of
- * variables, and results with keep_next. An earlier run computed such a result but did not store it, although a
- * handle or a later node needs it. */
+/* Adds values as roots, so that this run stores them: current values of variables, and results with keep_next.
+ * keep_next marks a result that an earlier run computed but did not store, although a handle or a later node needs
+ * it. */
 static void
 collect_variables(struct collection *c)
 {
@@ -392,7 +392,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
     return 0;
 }
 
-/* ---- the key ---- */
+/* ---- writing the key of the plan cache ---- */
 
 static struct ref
 ref_of(const struct val *v)
@@ -417,7 +417,8 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
     put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
-/* Returns a reference to a value as one number for the key, because padding bytes of a struct are undefined. */
+/* Packs a reference to a value into one number for the key. A struct cannot be part of the key, because its
+ * padding bytes are undefined. */
 static int32_t
 packed_ref(const struct val *v)
 {
@@ -475,7 +476,7 @@ collection_key(struct rille_session *s, struct collection *c)
     }
 }
 
-/* ---- the program ---- */
+/* ---- making the program ---- */
 
 static void
 copy_graph_node(struct arena *a, const struct node *n, struct prog_node *p)
@@ -570,7 +571,7 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* second copy, which collection_unfinished changes */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* copy of the counts; nothing is subtracted from it */
     return c->use;
 }
 
@@ -603,9 +604,9 @@ still_wanted(const struct collection *c, int32_t i)
     return false;
 }
 
-/* Finds unfinished nodes. A later run must compute such a node again, with its operands, because this run drops a
- * result that is still needed. The operands of these nodes, and values that gradients will read, must not be
- * overwritten: the function subtracts those reads from `use`. */
+/* Finds unfinished nodes: a later run must compute such a node again, with its operands, because this run drops a
+ * result that is still needed. Subtracts from `use` the reads by unfinished nodes and by gradients, so that the
+ * values they read are not overwritten. */
 void
 collection_unfinished(struct collection *c)
 {

@@ -10,7 +10,7 @@ struct program;
 struct rille_session;
 
 enum collect_mode {
-    COLLECT_RUN,     /* requested values that are not computed, and values that gradients of these will read */
+    COLLECT_RUN,     /* requested values that are not computed, and values that their gradients will read */
     COLLECT_TRACE,   /* nodes that were added in the trace */
     COLLECT_EXPLAIN, /* all nodes down to variables and discarded values, whether computed or not */
 };

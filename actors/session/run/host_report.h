@@ -17,12 +17,13 @@ struct host_report {
     int64_t nacted, acted_capacity;
     uint64_t *busy; /* pairs: device, and its busy time in ns */
     int64_t nbusy, busy_capacity;
-    bool good, marked; /* good: the run succeeded; marked: plan partition and actors show this report */
+    /* good: the run succeeded; marked: the report has been copied into the actors of the plan partition */
+    bool good, marked;
     bool settled;      /* act times are aligned with those of other hosts */
     struct plan *plan; /* plan partition of the host; NULL: not compiled yet */
     struct actors *actors;
 };
-/* Resets the report at the start of a run. timed: the run records act times. */
+/* Resets the report at the start of a run. timed: true if the run records the times of acts (task executions). */
 void host_report_begin(struct host_report *h, bool timed);
 /* Stores act times. began: start of the run on the worker's clock; here: the same start on this process's clock. */
 void host_report_acts(struct host_report *h, const void *times, size_t bytes, int64_t began, int64_t here);

@@ -55,7 +55,7 @@ work_order_begin(struct rille_session *s)
     s->runs.order.of = s;
 }
 
-/* ---- a run ---- */
+/* ---- before and after a run ---- */
 
 int
 open_run_before(struct rille_session *s, struct runner *r)

@@ -27,12 +27,13 @@ struct remote_part {
     uint64_t *arena; /* pairs: device, and bytes of the arena that the partition needs on this device */
     int narena;      /* number of pairs */
     void **base;     /* base addresses of the arenas */
-    uint64_t *place; /* positions of leaf shards, root shards and arenas, in this order */
+    /* addresses of leaf shards, root shards and arenas on the host, as numbers, in this order */
+    uint64_t *place;
     int nplace;
-    struct host_report report; /* reports of the host's workers on runs; unused for the session's host */
+    struct host_report report; /* reports of the host's workers on the last run; unused for the session's host */
 };
 
-/* The cluster state of a runner. */
+/* State of a runner whose plan runs on the workers of a cluster. */
 struct remote {
     uint64_t id;
     struct str bytes;
@@ -42,13 +43,16 @@ struct remote {
     int npart;
     struct remote_part *part; /* by host: the plan partition of the host */
     struct places *places;
-    struct str *rows; /* by host: schedule rows to send to its workers */
+    /* by host: schedule (order of tasks by thread or stream) to send to the host's workers */
+    struct str *rows;
     uint32_t rows_number;
-    bool *begun; /* by root: an update in a failed run had begun to overwrite the root's leaf */
+    /* by root (result of the program): true if an update of a failed run had begun to overwrite the variable's old
+     * bytes */
+    bool *begun;
     struct arena arena;
 };
 
-/* ---- positions ---- */
+/* ---- writing the addresses of buffers ---- */
 
 /* Writes the positions of a value's shards on one host, in mesh order. */
 static int
@@ -80,7 +84,7 @@ put_places(struct rille_session *s, const struct runner *r, struct remote_part *
     return 0;
 }
 
-/* ---- reports ---- */
+/* ---- reading the workers' reports ---- */
 
 struct reply {
     struct rille_session *s;
@@ -151,7 +155,8 @@ on_node_text(void *arg, int32_t node, bool name, struct str *out)
         str_addf(out, " (%s:%d)", at.file, (int)at.line);
 }
 
-/* Checks a worker's report: all devices must be on the worker's host, and every root must have an entry. */
+/* Checks a worker's report. All its devices must be on the worker's host, and the report must have an entry for
+ * every root (result of the program). */
 static bool
 is_part(const struct reply *reply, int memory, const struct cluster_part *part)
 {
@@ -261,7 +266,7 @@ remote_rows(struct rille_session *s, struct runner *r)
     return m->rows;
 }
 
-/* ---- sending programs ---- */
+/* ---- sending programs to workers ---- */
 
 /* Returns true if compiling the program asks a GPU library which products or convolutions the library supports, and
  * how much scratch memory these need. */
@@ -336,7 +341,7 @@ job_of(struct reply *reply)
 static int
 check_parts(const struct rille_session *s, const struct remote *m)
 {
-    for (int i = 0; i < m->npart; i++) /* a host without workers has no threads, and reports nothing */
+    for (int i = 0; i < m->npart; i++) /* skips a host without workers: it has no threads, and reports nothing */
         if (!m->part[i].known && cluster_map(s->cluster, i)->nslot > 0)
             return fail(E_BUS, "the workers of a host did not report their partition of the plan");
     return 0;

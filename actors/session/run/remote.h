@@ -18,10 +18,11 @@ int remote_arenas(struct rille_session *s, struct runner *r);
 int remote_run(struct rille_session *s, struct runner *r);
 /* Describes the act in progress like rille_doing_thread(), for threads of workers on this host. */
 bool remote_doing(const struct rille_session *s, int thread, char *text, size_t size);
-/* Returns true if an update in a failed run had begun to overwrite the leaf of this root. */
+/* Returns true if an update in a failed run had begun to overwrite the input (leaf) that this root replaces. */
 bool remote_begun(const struct runner *r, int32_t root);
 void remote_free(struct rille_session *s, struct runner *r);
-/* Returns, by host, schedule rows that the next run sends to the workers; empty: none. */
+/* Returns, by host, the schedule (order of tasks by thread or stream) that the next run sends to the workers;
+ * empty: none. */
 struct str *remote_rows(struct rille_session *s, struct runner *r);
 /* Returns the reports of the workers of host number `memory`. */
 struct host_report *remote_report(const struct runner *r, int memory);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---- */
+/* ---- binding numbers ---- */
 
 /* Binds a number: stores the bits that a kernel reads, an int64_t or a double. */
 void
@@ -37,7 +37,7 @@ number_bind(struct rille_session *s, const struct number *n, uint64_t *out)
         memcpy(out, &f, sizeof f);
 }
 
-/* ---- one evaluation ---- */
+/* ---- computing requested values ---- */
 
 /* Returns true if the run may overwrite the leaf: only nodes of this run still need its bytes, and nothing else
  * holds its buffers. */
@@ -55,7 +55,8 @@ bind_runner(struct rille_session *s, struct collection *c, struct runner *r)
     if (s->cluster) TRY(remote_ready(s, r));
     for (int32_t i = 0; i < c->nleaf; i++) r->leaf[i] = c->leaf[i]->store;
     for (int32_t i = 0; i < c->nnode; i++) r->run.line[i] = c->node[i]->line;
-    for (int32_t i = 0; i < c->nnumber; i++) { /* an uncomputed call that was traced may read live numbers */
+    /* an uncomputed call may come from a trace, so it may read live numbers (values of user functions) */
+    for (int32_t i = 0; i < c->nnumber; i++) {
         struct rille_live *live = c->number[i]->number.kind == NUM_LIVE ? c->number[i]->number.live : NULL;
         if (live && live->fn(live->arg, &live->value)) return fail(E_VALUE, "a live number's function failed");
         number_bind(s, &c->number[i]->number, &r->run.number[i]);
@@ -81,8 +82,8 @@ join_replicas(const struct program *g, struct store *s, const struct val *v)
     for (int pos = 0; pos < s->n; pos++) store_share_first(s, v->layout, pos);
 }
 
-/* Moves the buffers of roots from the runner to the values that the roots compute. Overwritten leaves lose their
- * buffers. */
+/* Moves the buffers of the run's results (roots) from the runner to the values. Values that the run overwrote lose
+ * their buffers. */
 static void
 take_roots(struct collection *c, struct runner *r)
 {
@@ -149,7 +150,7 @@ session_eval(struct rille_session *s, int n, struct val *const *v)
     return 0;
 }
 
-/* ---- pending readers of replaced values ---- */
+/* ---- computing pending readers of values before they are replaced ---- */
 
 static bool
 was_computed(const struct node *n)
@@ -159,9 +160,9 @@ was_computed(const struct node *n)
     return was;
 }
 
-/* Returns true if uncomputed v reads a value that is being replaced. *doubtful: v checks data, which may be
- * invalid. Skips results that were computed before: only handles that await garbage collection refer to such a
- * result. */
+/* Returns true if v is not computed and reads a value that is being replaced. *doubtful: true if the computation
+ * of v checks data, so that invalid data make it fail. Skips results that were computed before: only handles that
+ * await garbage collection refer to such a result. */
 static bool
 waits_for_going(struct rille_session *s, struct val *v, bool *doubtful)
 {
@@ -217,7 +218,7 @@ session_release(struct rille_session *s, int n, struct val *const *going)
     return status;
 }
 
-/* ---- devices of workers ---- */
+/* ---- adapting to changes of the workers' devices ---- */
 
 /* Gives up the pools of devices whose memory is on another host now. session_pool() makes them again. */
 static void
@@ -246,5 +247,5 @@ run_renew_devices(struct rille_session *s)
     s->generation++;
     for (int k = 0; k < NDEVICE_KIND; k++)
         if (k != DEV_META) leave_pools(s, k);
-    err_clear(); /* the memory of a lost host cannot be given back */
+    err_clear(); /* ignores an error: the memory of a lost host cannot be freed */
 }

@@ -76,7 +76,8 @@ no_capacity(int status, const char *name, const struct type *t, const struct lay
     return status;
 }
 
-/* Allocates the buffers of root k. If micro-batches are joined, dimension 0 is longer. */
+/* Allocates the buffers of root k. If the root joins the rows of all micro-batches, its dimension 0 is longer than
+ * that of one micro-batch. */
 static int
 make_root(struct rille_session *s, struct runner *r, int32_t k)
 {
@@ -125,8 +126,9 @@ part_from(struct rille_session *s, struct store *store, const struct layout *l, 
     return true;
 }
 
-/* Makes the replicas of a leaf share buffers, or stop sharing, as the root that overwrites the leaf requires. The
- * bytes of the replicas are equal. Returns false if another tensor holds a buffer, or if memory runs out. */
+/* Prepares a leaf for the root that overwrites it: makes the replicas of the leaf share buffers, or stop sharing,
+ * as the root requires. The bytes of the replicas are equal. Returns false if another tensor holds a buffer, or if
+ * memory runs out. */
 static bool
 lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {
@@ -171,7 +173,7 @@ int
 runner_run(struct rille_session *s, struct runner *r, bool timed)
 {
     const struct program *g = r->plan->program;
-    actors_clear(r->actors); /* no update has begun if the run does not start */
+    actors_clear(r->actors); /* clears the state of the last run: if this run does not start, no update has begun */
     r->run.timed = timed;
     r->run.poison = s->runs.poison;
     TRY(open_run_before(s, r));
@@ -214,7 +216,7 @@ runner_overwrote(const struct runner *r, bool *root)
     }
 }
 
-/* ---- the act in progress ---- */
+/* ---- describing the act in progress ---- */
 
 static bool
 doing_thread(const struct rille_session *s, int thread, char *text, size_t size)

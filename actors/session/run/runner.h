@@ -17,26 +17,27 @@ struct runner {
     struct plan *plan;
     struct actors *actors;
     struct run run;
-    /* leaf, root: stores by leaf and by root of the program, borrowed; the caller sets both before a run */
+    /* leaf, root: buffers of the program's inputs (leaves) and results (roots), borrowed; the caller sets both
+     * before a run */
     struct store **leaf, **root;
-    bool *donate; /* by root: the run overwrites the root's leaf instead of allocating a buffer */
-    /* by root: the run may overwrite the root's leaf, because tasks overwrite it on all hosts that have a shard
-     * of the leaf */
+    /* by root (result of the program): the run writes the root into the buffer of its leaf instead of a new buffer */
+    bool *donate;
+    /* by root: true if tasks can overwrite the root's leaf in place on all hosts that have a shard of the leaf */
     bool *overwrites;
     struct arena arena;
     struct rille_session *s;
     struct remote *remote;           /* cluster state; NULL before the first run on workers */
-    const struct moved_bytes *moved; /* bytes that a run moves (totals.h); NULL: not counted yet */
+    const struct moved_bytes *moved; /* bytes that a run moves between devices (totals.h); NULL: not counted yet */
 };
 /* Returns the approximate size of the runner in host memory, bytes. */
 size_t runner_bytes(const struct runner *r);
 /* Creates a runner for a plan, and takes ownership of the plan. */
 struct runner *runner_new(struct rille_session *s, struct plan *p);
 void runner_free(struct runner **r);
-/* Runs the runner's plan. First gives buffers to roots that have none: new buffers, or the buffers of the leaf that
- * the root overwrites. */
+/* Runs the runner's plan. First gives a buffer to each result (root) that has none: a new buffer, or the buffer of
+ * the input that the root overwrites. */
 int runner_run(struct rille_session *s, struct runner *r, bool timed);
-/* Sets root[k] after a failed run, if an update had begun to overwrite the leaf of root k. */
+/* Sets root[k] if the failed run had begun to overwrite the input (leaf) that root k replaces. */
 void runner_overwrote(const struct runner *r, bool *root);
 
 #endif

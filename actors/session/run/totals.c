@@ -25,8 +25,8 @@ entry_of(struct rille_moved *list, int *n, const char *name)
     return &list[(*n)++];
 }
 
-/* Counts the bytes of all hops of a program, from the outline that its plan was made from. If the outline cannot be
- * made again, the program counts as moving nothing. */
+/* Counts the bytes of all hops (collective steps of moves) of a program. Takes the hops from the outline, the part
+ * of the plan that all ranks share. If the outline cannot be made again, the program counts as moving nothing. */
 static const struct moved_bytes *
 moved_in_run(struct rille_session *s, struct runner *r)
 {

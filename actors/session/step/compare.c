@@ -20,7 +20,8 @@ number_value(const struct number *n, double *out)
     return 0;
 }
 
-/* Returns true if two numbers are equal. A live number equals a constant with its present value. */
+/* Sets *equal to true if two numbers are equal. A live number (value of a user function) equals a constant with
+ * its present value. */
 static int
 numbers_equal(const struct number *a, const struct number *b, bool *equal)
 {
@@ -70,8 +71,8 @@ total_index(const struct rille_graph *g, const struct rille_tensor *t)
     return -1;
 }
 
-/* Compares two values that traces captured. Constants that each trace created anew are equal if their elements are
- * equal. Totals of the batch are equal if they have the same index. */
+/* Compares two values that traces read from outside. Constants that each trace created anew are equal if their
+ * elements are equal. Sums over the whole batch (totals) are equal if they have the same index. */
 static int
 origins_equal(const struct rille_graph *g, const struct rille_graph *h, const struct origin *a, const struct origin *b,
               bool *equal)

@@ -66,7 +66,7 @@ rille_graph_results(const struct rille_graph *g)
     return g->nout;
 }
 
-/* ---- calls ---- */
+/* ---- calling a compiled step ---- */
 
 static struct val *
 origin_value(const struct origin *o, struct rille_tensor *const *in)
@@ -130,7 +130,8 @@ compute_leaves(struct rille_graph *g, struct rille_tensor *const *in)
     return status;
 }
 
-/* Returns the value that an outcome replaces: the old version of a variable or of its gradient; NULL: none. */
+/* Returns the value that an outcome of the step replaces: the old version of a variable, or its old gradient.
+ * NULL: the outcome replaces no value. */
 static struct val *
 replaced(const struct outcome *o)
 {
@@ -149,7 +150,7 @@ release_replaced(struct rille_graph *g)
     return status;
 }
 
-/* Returns true if the outcome is the new version of the leaf. */
+/* Returns true if the outcome is the new version of the variable or gradient that the leaf reads. */
 static bool
 replaces(const struct outcome *o, const struct origin *leaf)
 {
@@ -172,7 +173,7 @@ donates(const struct rille_graph *g, const struct outcome *o, int32_t leaf, int 
     return v->keep == 1 && v->store->nref == 1;
 }
 
-/* Reverts the first n live numbers, because the call failed after their functions had run. */
+/* Reverts the first n live numbers. Their user functions had been called for this call, which then failed. */
 static void
 undo_numbers(struct rille_graph *g, int32_t n)
 {

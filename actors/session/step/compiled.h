@@ -19,8 +19,10 @@ struct origin {
     int32_t input; /* index of the argument */
     /* by reference: the variable, the owner of the gradient, or an "auto" argument without a layout */
     struct rille_tensor *t;
-    bool free;       /* variables and arguments: the planner could choose the layout when the step was traced */
-    struct val *val; /* FROM_VALUE: the value that the trace captured, by reference */
+    bool free; /* variables and arguments: the planner could choose the layout when the step was traced */
+    /* true: the layout of this variable or argument was still open when the step was traced, so the planner may
+     * choose it */
+    struct val *val;
 };
 /* A variable that the traced calls read, even if the step does not need it. A call of the step requires the same
  * requires_grad of the variable as in the trace. */
@@ -28,13 +30,14 @@ struct read_variable {
     struct rille_tensor *t; /* the variable, by reference */
     bool requires_grad;
 };
-/* Use of root `root` after a call: a result of the step, the new version of a variable, or its gradient. Several
- * outcomes may share a root, because a step may return one value twice, or may both return and assign a value. */
+/* How root `root` (a result of the program) is used after a call: as a result of the step, as the new version of a
+ * variable, or as its gradient. Several outcomes may share a root, because a step may return a value twice, or
+ * return and assign it. */
 struct outcome {
     enum outcome_kind { TO_RESULT, TO_VARIABLE, TO_GRADIENT } kind;
     int32_t root;
     struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
-    /* operator that reduces the rows that micro-batches have computed, one row each, to the result; NULL: none */
+    /* operator that reduces the joined values of all micro-batches (one row each) to the result; NULL: none */
     const struct op *reduce;
 };
 /* Records whether a variable has a gradient before and after the trace. A call requires the state from before the
@@ -44,24 +47,25 @@ struct gradient_state {
     bool before, after;
 };
 
-/* The plan of least memory that whatif found on one mesh. The session keeps this plan so that a later search with
- * the reported limit finds it again. */
+/* The plan of least memory that whatif found on one mesh. A later search with the reported limit starts from this
+ * plan, so that it succeeds, too. */
 struct least_found {
     int naxis;
     int32_t mesh[MAX_AXIS];
     int64_t bytes; /* memory per device with scratch memory, bytes */
-    /* memory by the planner's count, bytes; counts devices of all stages as one device, and no scratch memory */
+    /* memory in bytes as the planner estimates it: without scratch memory, and as if the devices of all stages
+     * were one */
     int64_t counted;
     int32_t *choice, nchoice;
 };
-/* How a step treats its arguments. */
+/* Types, layouts and row order of a step's arguments. */
 struct step_inputs {
     int32_t n;
     struct type *type;
     const struct layout **layout;
     /* by argument: true if a planner chose the layout; a call converts an "auto" argument to that layout */
     bool *placed;
-    struct segments segments; /* segments into which the rows of the arguments are divided */
+    struct segments segments; /* segments into which shard boundaries cut the arguments' rows */
     /* by leaf: argument with rows sorted by micro-batch, for the run in progress; NULL: the argument needs no
      * sorting */
     struct store **sorted;
@@ -71,11 +75,13 @@ struct step_inputs {
 struct step_numbers {
     int32_t nnumber, nlive;
     struct number *number;
-    struct rille_live **live; /* live numbers, by reference; each number's function runs once per call */
-    int64_t nrandom;          /* number of ordinals that random operators use per call */
-    bool asking;              /* the functions of live numbers are running */
+    /* live numbers (values of user functions), by reference; each function runs once per call */
+    struct rille_live **live;
+    /* number of calls of random operators in the step; each call of the step advances the session's counter by it */
+    int64_t nrandom;
+    bool asking; /* true while the functions of live numbers are called */
 };
-/* State of variables that a call requires. */
+/* Variables and gradients whose state a call checks. */
 struct step_variables {
     int32_t ngradient, nvariable;
     struct gradient_state *gradient;
@@ -84,19 +90,19 @@ struct step_variables {
 /* Results and options of the step's planning. */
 struct step_planning {
     struct assigned *assigned; /* result of the planner (planner/planned.c); NULL: no planner was used */
-    struct program *traced;    /* program before planning, for whatif; NULL: none */
+    struct program *traced;    /* copy of the traced program without the planner's layouts, for whatif; NULL: none */
     int64_t search_ns;         /* time limit of the search, ns */
     bool searched;             /* a schedule search follows the choice of layouts */
-    bool sliced;               /* ZeRO splits the updates, or values are offloaded */
+    bool sliced;               /* ZeRO splits the updates over replicas, or values are offloaded until backward */
     struct least_found least;
 };
 struct rille_graph {
     struct rille_session *s;
     struct rille_graph *next, *back; /* neighbours in the session's list */
     struct runner *runner;
-    /* owned: step that runs before each call and writes totals of the batch into variables; NULL: none */
+    /* owned: step that runs before each call and writes sums over the whole batch into variables; NULL: none */
     struct rille_graph *totals;
-    bool meta; /* runs on meta devices: calls return tensors without values */
+    bool meta; /* true: the step is on meta devices, so its calls return tensors without values */
     /* session's generation when the step was made; if the session's present generation differs, the step is stale */
     uint64_t generation;
     int32_t nout, nleaf, noutcome;
@@ -107,7 +113,7 @@ struct rille_graph {
     struct step_variables variables;
     struct step_planning planning;
     struct step_times times;
-    char *trace_path; /* file for write_trace after the next call; NULL: none */
+    char *trace_path; /* file to which write_trace writes the next call's trace; NULL: none */
     int (*write_trace)(struct rille_graph *g, const char *path);
     struct arena arena;
 };

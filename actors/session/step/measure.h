@@ -17,13 +17,13 @@ struct step_times {
     struct act_time *act;      /* acts of the last timed run */
     int32_t *act_thread;
     int64_t nact, act_capacity, act_thread_capacity, begin_ns;
-    struct lane_rows rows; /* expected order of acts on all threads; empty: none */
+    struct lane_rows rows; /* order in which each thread or stream is to execute its tasks; empty: any order */
     struct rille_stats stats;
 };
 /* Returns the index of the plan's device at a mesh position. */
 int measure_device(const struct plan *p, const struct place *place, int pos);
-/* Adds the memory of leaves, and of roots that do not overwrite a leaf. over: by root, whether the root
- * overwrites its leaf. */
+/* Adds the memory of a step's inputs (leaves), and of results (roots) that do not overwrite an input. over: by
+ * root, true if the root overwrites its leaf. */
 void measure_values(const struct plan *p, const bool *over, struct rille_device_stats *device);
 /* Returns the largest number of bytes that a device holds during a step: leaves, registers, scratch memory, and
  * results that do not overwrite a leaf. *device: that device's index in the plan; device may be NULL. */

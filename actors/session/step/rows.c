@@ -13,7 +13,8 @@
 
 enum { MOST_ACTS = 1 << 20 }; /* maximum number of acts of the merged plan for which rows are made */
 
-/* Returns true if lanes should follow schedule rows: the step has micro-batches and several lanes. */
+/* Returns true if lanes (streams or threads) should follow a fixed order of tasks: the step has micro-batches and
+ * several lanes. */
 static bool
 wants_rows(const struct rille_graph *g)
 {

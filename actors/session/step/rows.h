@@ -10,11 +10,11 @@ enum { WARM_CALLS = 2 }; /* number of the call whose act times determine the row
 struct lane_rows;
 struct rille_graph;
 struct whole;
-/* Makes schedule rows from the kept act times. From now on, each lane waits for the next task of its row, in all
- * processes. */
+/* Makes a schedule from the measured act times: the order of tasks in each lane (stream or thread). From now on,
+ * each lane waits for its next task in this order, in all processes. */
 void rows_make(struct rille_graph *g);
-/* Sends each worker its part of the schedule rows, together with the next run. Sends nothing if there are no
- * lanes. */
+/* Sends each worker its part of the schedule (order of tasks by stream or thread), together with the next run.
+ * Sends nothing if there is no schedule. */
 void rows_give(struct rille_graph *g, const struct lane_rows *rows, const struct whole *w);
 
 #endif

@@ -56,7 +56,7 @@ schedules_check(const struct rille_graph_options *o)
 int
 rille_schedule_contexts(const char *schedule, int devices, int stages, int device)
 {
-    enum { MOST = 1 << 15 }; /* largest number in a schedule, so that products fit in 31 bits */
+    enum { MOST = 1 << 15 }; /* most devices or stages that are accepted, so that products fit in 31 bits */
     if (face_given(schedule, "the schedule", __func__)) return 0;
     if (device < 0 || device >= devices || stages < 1 || devices > MOST || stages > MOST) return 0;
     const struct lag_schedule *named = schedule_of_lag(schedule);

@@ -12,8 +12,8 @@ struct lag_schedule {
     int32_t lag;
     bool split;
 };
-/* Returns the schedule that the options request by name or by numbers. For a searched schedule, returns the schedule
- * of its first plan. E_ARG: unknown schedule; the text lists all names. */
+/* Returns the schedule that the options request by name or by numbers. If a search chooses the schedule later,
+ * returns numbers for the first plan. E_ARG: unknown schedule; the text lists all names. */
 int schedules_find(const struct rille_graph_options *o, struct lag_schedule *out);
 /* Checks the name of the schedule in the options. E_ARG: unknown schedule; the error lists all names. */
 int schedules_check(const struct rille_graph_options *o);

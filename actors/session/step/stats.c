@@ -65,7 +65,7 @@ holder_task(const struct plan *p, const struct task *t, const struct arg *a)
     return measure_device(p, p->program->leaf[part->index].layout->place, part->pos);
 }
 
-/* Counts the bytes of each device that other devices read. */
+/* Counts, for each device, the bytes of this device that other devices read. */
 static void
 bytes_out(const struct plan *p, struct rille_device_stats *device)
 {

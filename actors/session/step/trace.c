@@ -48,11 +48,11 @@ struct unfed_loss {
 struct batch_total {
     /* of: a per-micro-batch value; sum: its sum over the batch. Both pointers hold references. */
     struct val *of, *sum;
-    /* variable through which the step reads the total; a separate step writes the variable before each call. The
+    /* variable through which the step reads the sum; a separate step writes the variable before each call. The
      * pointer holds a reference. */
     struct rille_tensor *t;
-    /* level of the total; 0: the total reads no other total; else 1 + the highest level of the totals that this
-     * total reads */
+    /* order of computation: 0 if the sum depends on no other total; else 1 + the highest level of the totals on
+     * which the sum depends */
     int32_t level;
 };
 
@@ -60,14 +60,14 @@ struct trace {
     struct rille_graph_options options;
     int32_t pieces, lag, nin;
     bool split; /* weight gradients have credits of their own, so they may be delayed */
-    /* segments of the arguments' rows: micro-batch k consists of the k-th part of each segment */
+    /* segments into which shard boundaries cut the arguments' rows; micro-batch k is the k-th part of each segment */
     struct segments segments;
-    struct val **input; /* values that represent the arguments, by reference */
+    struct val **input; /* values that stand for the arguments while the function is traced, by reference */
     /* by argument: the argument's tensor, by reference, if a planner may choose the layout; else NULL */
     struct rille_tensor **auto_input;
     struct journal_entry *journal;
     int32_t njournal, capacity;
-    const struct place **fed; /* placements on which nodes run once per micro-batch */
+    const struct place **fed; /* placements on which nodes run once per micro-batch, so data reaches them */
     int32_t nfed, fed_capacity;
     struct unfed_loss *unfed;
     int32_t nunfed, unfed_capacity;
@@ -76,11 +76,13 @@ struct trace {
     struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    struct rille_live **ask; /* live numbers that traced calls used, by reference; also numbers that no node reads */
+    /* live numbers (values of user functions) that traced calls used, by reference; includes numbers that no node
+     * reads */
+    struct rille_live **ask;
     int32_t nask, ask_capacity;
 };
 
-/* ---- while tracing ---- */
+/* ---- recording calls in a trace ---- */
 
 bool
 rille_planning(const struct rille_session *s)
@@ -125,8 +127,8 @@ rille_live_ask(struct rille_live *l)
     return 0;
 }
 
-/* Checks that every stage with a loss gets data. A loss without data is allowed as a regulariser, on a placement
- * that gets data; elsewhere it is an error. */
+/* Checks the losses that read no batch data. Such a loss is allowed as a regulariser, if other nodes on its
+ * placement read batch data; otherwise it is an error. */
 static int
 all_fed(const struct trace *r)
 {
@@ -164,7 +166,7 @@ static int
 classify(struct rille_session *s, struct node *n)
 {
     n->traced = 1;
-    for (int i = 0; i < n->nin; i++) { /* a handle for a result of the trace would keep its nodes in memory */
+    for (int i = 0; i < n->nin; i++) { /* notes no results of the trace: handles would keep their nodes in memory */
         const struct val *v = n->in[i];
         bool made_here = v && v->node && v->node->traced;
         if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
@@ -195,7 +197,8 @@ classify(struct rille_session *s, struct node *n)
     return 0;
 }
 
-/* Creates a variable of zeros, outside the trace, that holds a total with v's type and layout. */
+/* Creates a variable of zeros, outside the trace, with v's type and layout. The variable will hold the sum of v
+ * over the whole batch. */
 static int
 total_variable(const struct call_context *ctx, const struct val *v, struct rille_tensor **out)
 {
@@ -208,8 +211,8 @@ total_variable(const struct call_context *ctx, const struct val *v, struct rille
     return status;
 }
 
-/* Returns the level of a total of v: one more than the highest level of the totals that v depends on; 0: v depends on
- * none. mark: mark of the values that the walk has visited (graph_mark). */
+/* Returns the level of the sum of v over the batch: 0 if v depends on no other total; else 1 + the highest level
+ * of the totals on which v depends. mark: graph mark of the visited values. */
 static int32_t
 total_level(const struct trace *r, struct val *v, uint64_t mark)
 {
@@ -271,7 +274,7 @@ is_made_here(const struct rille_tensor *t)
     return first->input >= 0 || (first->node && first->node->traced);
 }
 
-/* ---- begin, abort ---- */
+/* ---- beginning and ending a trace ---- */
 
 /* Fails. The error lists the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
 static int
@@ -389,7 +392,7 @@ static const struct tracer tracer = {.operands = change_operands,
                                      .data = batch_numbers_data,
                                      .loss = note_loss};
 
-/* Creates the values that represent the arguments. */
+/* Creates the values that stand for the arguments while the function is traced. */
 static void
 make_inputs(struct rille_session *s, const struct type *type, int nin, struct rille_tensor *const *in,
             struct rille_tensor **piece)
@@ -450,12 +453,12 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
     return status;
 }
 
-/* ---- end: the compiled step ---- */
+/* ---- making the compiled step ---- */
 
-/* The outcomes of a trace in order: results, changed gradients, changed variables. */
+/* The effects of a trace in order: results, changed gradients, changed variables. */
 struct trace_made {
     struct val **val;
-    struct outcome *outcome; /* root indices are set later */
+    struct outcome *outcome; /* the index of the root is set later */
     bool *join;
     int32_t n;
 };
@@ -491,7 +494,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
     return 0;
 }
 
-/* Computes captured values that are not computed yet. */
+/* Computes values from outside the trace that traced calls read, if they are not computed yet. */
 static int
 capture_trace(struct rille_session *s, int n, struct val *const *root)
 {
@@ -554,7 +557,7 @@ origin_of(const struct trace *r, const struct hash_table *values, struct val *v)
     return (struct origin){.kind = FROM_VALUE, .val = v};
 }
 
-/* Returns a table from values to roots of the collection; the caller frees the table. */
+/* Returns a table that maps a value to its index among the roots of the collection; the caller frees the table. */
 static struct hash_table
 collection_roots(const struct collection *c)
 {
@@ -722,7 +725,8 @@ make_graph(struct rille_session *s, int nout, const struct trace_made *y, trace_
     return 0;
 }
 
-/* Makes the step that computes the totals of one level. The options of the traced step do not apply to it. */
+/* Makes the step that computes the batch totals (sums over the whole batch) of one level. The options of the
+ * traced step do not apply. */
 static int
 make_totals_level(struct rille_session *s, int32_t level, trace_plan_fn *plan, struct rille_graph **out)
 {
@@ -744,8 +748,8 @@ make_totals_level(struct rille_session *s, int32_t level, trace_plan_fn *plan, s
     return status;
 }
 
-/* Makes the step that computes the totals of the batch. It runs the steps of lower levels first, because a total may
- * read other totals. */
+/* Makes the step that computes all batch totals (sums over the whole batch). It runs the steps of lower levels
+ * first, because a total may depend on other totals. */
 static int
 make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **out)
 {
@@ -761,7 +765,7 @@ make_totals(struct rille_session *s, trace_plan_fn *plan, struct rille_graph **o
     }
 }
 
-/* Makes the compiled step, and the step that computes the totals of the batch. */
+/* Makes the compiled step, and the step that computes its batch totals (sums over the whole batch). */
 static int
 make_steps(struct rille_session *s, int nout, const struct trace_made *y, trace_plan_fn *plan, struct rille_graph **gp)
 {

@@ -7,8 +7,8 @@
 
 #include "actors/session/step/compiled.h"
 
-/* Begins a trace. piece: receives the tensors that represent the arguments. After an error, no trace is in
- * progress. */
+/* Begins a trace. piece: receives the tensors that represent the arguments, each with the rows of one micro-batch.
+ * After an error, no trace is in progress. */
 int trace_begin(struct rille_session *s, const struct rille_graph_options *o, int nin, struct rille_tensor *const *in,
                 struct rille_tensor **piece);
 const struct rille_graph_options *trace_options(const struct rille_session *s);

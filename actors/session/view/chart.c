@@ -54,10 +54,10 @@ struct charting {
     bool *computes; /* by device: true if some tasks of the device do more than move values */
 };
 
-/* ---- costs ---- */
+/* ---- costs of tasks ---- */
 
-/* Returns the index of the task's group. Tasks with the same device, stage and kind of work form a group with one
- * given cost. */
+/* Returns the index of the task's group. The user gives one cost per group: the tasks of one device, stage and
+ * kind of work. */
 static int32_t
 task_group(const struct charting *x, int32_t task)
 {
@@ -65,8 +65,8 @@ task_group(const struct charting *x, int32_t task)
     return (t->device * x->c->nstage + t->stage) * NWORK + (int32_t)chart_task_cost(x->p, task);
 }
 
-/* Returns the given cost of a group, ns. If the stage's input needs no gradient, all of backward counts as weight
- * gradient. */
+/* Returns the cost that the user gave for a group of tasks, ns. If the stage's input needs no gradient, all of
+ * backward counts as weight gradient. */
 static double
 given_for(const struct rille_chart_costs *given, const double *weight, int32_t group)
 {
@@ -123,9 +123,9 @@ mean_costs(struct charting *x)
     x->c->moving = nmove ? moves * 1e-9 / nmove : 0;
 }
 
-/* ---- spans ---- */
+/* ---- joining acts into spans ---- */
 
-struct placed { /* an act, and the device in whose row it is drawn */
+struct placed { /* an act (task execution), and the device in whose row of the picture it is drawn */
     int32_t device;
     struct act_time act;
 };
@@ -177,7 +177,7 @@ find_chart_spans(struct charting *x, const struct act_time *act, int64_t nact, c
     free(sorted);
 }
 
-/* ---- stalls, as text ---- */
+/* ---- printing stalls as text ---- */
 
 static void
 print_chart_task(const struct charting *x, int32_t task, int32_t stage, struct str *s)
@@ -233,9 +233,9 @@ tell_stalls(struct charting *x, const struct account *o, struct rille_chart_run 
     str_free(&s);
 }
 
-/* ---- the chart ---- */
+/* ---- filling in the chart ---- */
 
-/* Returns the idle share of the devices that compute, during `time`. */
+/* Returns the share of `time` in which the computing devices are idle. */
 static double
 idle_share(const struct charting *x, const double *busy, double time)
 {
@@ -292,7 +292,7 @@ tell_devices(struct charting *x)
                                                    .arena = x->p->device[d].arena_bytes};
 }
 
-/* Fills in the memory that devices hold over time. */
+/* Fills in the memory for activations of the schedule and of 1F1B, and the share of results that is recomputed. */
 static void
 report_search(struct charting *x)
 {
@@ -305,7 +305,7 @@ report_search(struct charting *x)
     c->again = d.again;
 }
 
-/* Sets the lower bound of the idle share: no schedule of the same work has a smaller idle share. */
+/* Sets a lower bound of the share of idle time: no schedule of the same work is idle for a smaller share. */
 static void
 tell_bound(struct charting *x, const struct act_time *act, int64_t nact)
 {

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct way { /* a move that was described */
+struct way { /* description of a move, kept for moves with equal type and layouts */
     struct type type;
     const struct layout *from, *to;
     const struct rille_explain_boxing *found;
@@ -42,7 +42,7 @@ struct teller {
     struct explain_candidates alternatives;
     struct assigned *planned; /* result of the planner, for a planned step; else NULL */
     struct hint_conflicts conflicts;
-    struct local_set mines; /* mesh positions on the session's host, if there are several hosts */
+    struct local_set mines; /* mesh positions on the session's host; only if there are several hosts */
 };
 
 static void
@@ -69,7 +69,7 @@ explain_line(struct teller *t, const struct line *l)
     return arena_strdup(t->a, buf);
 }
 
-/* ---- operators ---- */
+/* ---- describing operators ---- */
 
 static bool
 same_ref(struct ref a, struct ref b)
@@ -180,9 +180,9 @@ tell_op(struct teller *t, const struct prog_node *n)
     return 0;
 }
 
-/* ---- moves ---- */
+/* ---- describing moves ---- */
 
-/* Returns true if all devices of the placement are in the memory space. */
+/* Returns true if all devices of the placement are in this memory space. */
 static bool
 lies_in(int32_t space, const struct place *p)
 {
@@ -281,7 +281,7 @@ keep_explain_text(struct teller *t, struct str *s)
     return out;
 }
 
-/* Plans a hop as a run does: a reduction between hosts may be hierarchical. */
+/* Plans one hop (collective step of a move) as a run does: a reduction between hosts may be hierarchical. */
 static int
 plan_hop(struct teller *t, const struct type *type, const struct layout *from, const struct layout *to,
          struct rille_explain_boxing *x, struct box_plan **out)
@@ -296,8 +296,8 @@ plan_hop(struct teller *t, const struct type *type, const struct layout *from, c
     return box_plan_all(t->a, type, from, to, legs.relay, out);
 }
 
-/* Computes the bytes that each rank of both placements receives over all hops. Also writes the steps of the move
- * as text. */
+/* Computes the bytes that each rank of both placements receives in all hops (collective steps) of a move. Also
+ * writes these hops as text. */
 static int
 tell_way(struct teller *t, const struct type *type, const struct box_candidate *way, struct rille_explain_boxing *x)
 {
@@ -320,7 +320,7 @@ tell_way(struct teller *t, const struct type *type, const struct box_candidate *
         }
         x->bytes += b->bytes;
         box_print(b, &steps);
-        for (int i = 0, m = 0; i < b->nrank; i++) { /* both lists of ranks ascend */
+        for (int i = 0, m = 0; i < b->nrank; i++) { /* merges the lists of ranks, which both ascend */
             while (x->rank[m] != b->rank[i]) m++;
             received[m] += b->received[i];
         }
@@ -344,7 +344,8 @@ explain_path(struct teller *t, const struct box_candidate *c)
     return p;
 }
 
-/* Adds the bytes of a move to the totals. All bytes count for the mesh axis whose links bound the move's time. */
+/* Adds the bytes of a move to the sums by mesh axis. All bytes count for the axis whose links bound the move's
+ * time. */
 static void
 count_bytes(struct teller *t, const struct layout *from, const struct layout *to, int64_t bytes)
 {
@@ -469,7 +470,8 @@ forced_by(struct teller *t, struct ref r, const struct prog_node *n)
     return keep_explain_text(t, &s);
 }
 
-/* Adds the conflict of hints that caused the last described move, if any. */
+/* Adds the conflict that caused the last described move, if any: a conflict between two hints (layouts that the
+ * program fixes). */
 static void
 tell_meeting(struct teller *t, struct ref r, const struct prog_node *n, const struct type *type,
              const struct layout *from, const struct layout *to)
@@ -506,9 +508,10 @@ tell_moves(struct teller *t, const struct prog_node *n)
     return 0;
 }
 
-/* ---- as text ---- */
+/* ---- printing the description as text ---- */
 
-/* Prints, for "propagate", the moves that conflicting hints cause. */
+/* Prints, for mode "propagate", the moves that are caused by conflicts between hints (layouts that the program
+ * fixes). */
 static void
 print_meetings(struct teller *t)
 {
@@ -529,7 +532,7 @@ print_meetings(struct teller *t)
         str_add(&t->text, "no hints conflict\n");
 }
 
-/* Prints how many regrets are known only as an interval. */
+/* Prints how many candidates' regrets (cost above the best plan) are known only as an interval. */
 static void
 print_open(struct teller *t)
 {
@@ -579,7 +582,7 @@ tell_plan(struct teller *t)
              (long long)t->e->peak, (long long)t->e->scratch);
 }
 
-/* ---- entry points ---- */
+/* ---- public functions ---- */
 
 static struct rille_explain *
 explain_new(struct arena **a)

@@ -16,8 +16,8 @@ shown_register_bytes(const struct task *t)
     return bytes;
 }
 
-/* Prints the state of an actor on a worker. After a failed run, workers report the number of acts of each actor.
- * From these numbers, missing inputs follow. */
+/* Prints the state of an actor on a worker. After a failed run, workers report the number of acts (task
+ * executions) of each actor. These numbers show which inputs are missing. */
 static void
 print_far(const struct cluster_view *x, int32_t task, struct str *out)
 {

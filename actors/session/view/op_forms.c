@@ -148,7 +148,7 @@ next_form(struct maker *m)
     return false;
 }
 
-/* ---- as text ---- */
+/* ---- printing the layouts as text ---- */
 
 static void
 print_made(const struct made *m, struct str *s)
@@ -183,7 +183,7 @@ leads_at_rest(const struct made *group, const struct layout *lead)
     return false;
 }
 
-/* Prints all combinations of a group, which have the same operators. group: the first combination of the group. */
+/* Prints a group: all combinations that have the same operators. group: the first combination of the group. */
 static void
 print_form_group(struct made *group, struct str *s)
 {

@@ -9,8 +9,8 @@ struct op;
 struct rille_session;
 /* Prints the operands of a record's sample (kernels/exec/sample.h) as users write them: "f32{4,6}, 0.5, axis=1". */
 void op_forms_sample(const char *sample, struct str *s);
-/* Prints the layouts of a composite operator, and by layout the operators that compute it, for its help page. Prints
- * nothing if the operator is never a composite. */
+/* Prints, for the help page of a composite operator, its layouts and the operators that compute it in each layout.
+ * Prints nothing if the operator is never a composite. */
 void op_forms_print(struct rille_session *s, const struct op *op, struct str *out);
 
 #endif

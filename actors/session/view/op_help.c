@@ -19,7 +19,7 @@ enum { TEXT_COLUMN = 17 }; /* column at which the texts of a section begin */
 static const char *const kind_text[] = {"",       "integer",  "number",          "boolean",
                                         "one of", "integers", "name of a dtype", "body"};
 
-/* ---- calls ---- */
+/* ---- printing how the operator is called ---- */
 
 static void
 print_default(const struct attr_def *d, struct str *s)
@@ -105,7 +105,7 @@ print_attributes(const struct op *op, struct str *s)
     }
 }
 
-/* ---- result ---- */
+/* ---- printing the type of the result ---- */
 
 static void
 print_result_shape(const struct op *op, struct str *s)
@@ -181,7 +181,7 @@ print_result(const struct op *op, struct str *s)
     str_addf(s, "differentiable: %s\n", zero ? "the gradient is 0" : op->grad.build || op->build ? "yes" : "no");
 }
 
-/* ---- errors ---- */
+/* ---- printing the errors ---- */
 
 /* Begins the next line of the part "errors". */
 static void
@@ -247,10 +247,10 @@ print_errors(const struct op *op, struct str *s)
     }
 }
 
-/* ---- layouts ---- */
+/* ---- printing the layouts ---- */
 
-/* Returns true if the signature is legal on two ranks. A signature is illegal there if it splits a size of the
- * sample that is indivisible. */
+/* Returns true if the signature is legal on two ranks. It is illegal if it splits a dimension whose size in the
+ * sample cannot be split. */
 static bool
 legal(const struct rule *r, const struct sig_list *list, int i)
 {

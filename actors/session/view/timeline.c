@@ -45,7 +45,7 @@ micros(const struct timeline *t, int64_t ns)
 }
 
 /* Returns the process id that stands for one device kind of a host in the trace file. The threads of this process
- * stand for devices or, if each role has a stream, for streams. */
+ * are the devices or, if devices have several streams, the streams. */
 static int
 pid_of(const struct timeline *t, int32_t device)
 {

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time limits of a search and of the regrets, ns of counted work (work.h). The sum of both limits is short enough
- * for an interactive user. On the step's own mesh, a search has the step's own time limit. */
+/* Time limits of a search, and of computing regrets (costs above the best plan), ns of counted work (work.h). Both
+ * together are short enough for an interactive user. On the step's own mesh, a search has the step's own time
+ * limit. */
 enum { SEARCH_NS = 300000000, REGRET_NS = 100000000 };
 /* least bandwidth (bytes/s) and speed (operations/s) that are accepted, as in cost files */
 enum { SLOWEST = 1000 };
@@ -132,8 +133,8 @@ program_for(struct cluster *k, const struct program *p, struct program *q)
     return 0;
 }
 
-/* Reuses the step's searched schedule, unless the number of stages differs. The number may differ because stages
- * share devices on the new mesh. */
+/* Reuses the schedule that a search found for the step, if the number of stages is the same. The number may differ
+ * because stages share devices on the new mesh. */
 static int
 schedule_for(const struct program *is, struct program *q)
 {
@@ -151,7 +152,7 @@ schedule_for(const struct program *is, struct program *q)
     return status;
 }
 
-/* Sets the planner's options for the cluster. leaf, root and links must live as long as k. */
+/* Sets the planner's options for the hypothetical cluster. The arrays in *o are allocated in k's arena. */
 static void
 options_for(struct cluster *k, struct rille_graph *g, struct program *q, struct assign_options *o)
 {
@@ -195,8 +196,8 @@ is_least_known(const struct least_found *m, const struct rille_cluster *c)
     return m->choice && m->naxis == c->naxis && !memcmp(m->mesh, c->mesh, sizeof *m->mesh * (size_t)m->naxis);
 }
 
-/* Returns the bytes by which a plan exceeds the planner's count; negative if the planner counted too much. Exact
- * if the plan was compiled; otherwise the scratch memory. */
+/* Returns the bytes of a plan that the planner's count lacks; negative if the count is too high. Exact for a
+ * compiled plan; otherwise the scratch memory alone. */
 static int64_t
 beside(const struct assigned *a)
 {
@@ -306,11 +307,11 @@ refuse(const struct cluster *k, const struct rille_graph *g, const struct assign
     return too_little(k, &all, "with scratch memory of kernels");
 }
 
-/* Searches within the memory limit. First searches without a limit, for a part of the time. If this plan fits but
- * may not be the best, the search without a limit gets the rest of the time. The best plan without a limit is
- * also the best within the limit, if it fits. If the plan does not fit, each further search has a lower limit.
- * Scratch memory is known only for given layouts, so the limit is reduced by the scratch memory of the last plan.
- * E_PLAN: no layouts were found; *known: bounds of the least memory of any layouts, from the last search. */
+/* Searches for the best plan within the memory limit. First searches without a limit, for a part of the time. If
+ * the plan found fits the limit, it is also best within the limit, and the search without a limit gets the rest of
+ * the time. If it does not fit, each further search has a lower limit: scratch memory is known only for given
+ * layouts, so the limit is reduced by the scratch memory of the last plan. E_PLAN: no layouts were found; *known:
+ * bounds of the least memory of any layouts, from the last search. */
 static int
 search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *clock, struct program *q,
               struct assigned **out, struct assign_least *known)
@@ -323,7 +324,7 @@ search_within(struct cluster *k, struct rille_graph *g, struct planned_clock *cl
         TRY(lay_out(k, g, clock, SOLVE_OPTIMAL, within, q, out, known));
         bool open = !turn && limit && (*out)->solved.bound < (*out)->solved.cost;
         bool kept = keeps(k, (*out)->peak + beside(*out));
-        /* the search also counts memory on devices of other stages */
+        /* bytes that the search counts on this device although they are on devices of other stages */
         int64_t others = (*out)->solved.peak - (*out)->peak;
         if (kept && !open) {
             clock->until = end;

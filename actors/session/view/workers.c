@@ -161,7 +161,7 @@ rille_heard(struct rille_session *s, int *rank)
     return s->cluster ? cluster_heard(s->cluster, rank) : 0;
 }
 
-/* Describes this process as worker 0, for a session without workers. */
+/* Describes this process in *out as worker 0, for a session without workers. Returns false if i is not 0. */
 static bool
 alone(struct rille_session *s, int i, struct rille_worker_info *out)
 {
