@@ -1,9 +1,10 @@
 /* relay.h - the owners and stages of a hierarchical reduction (struct box_relay).
  *
  * The addends of a cell are divided into segments ("legs"). The holders of a segment's addends divide the cell into
- * shares. The owner of a share receives the running sum from that share's owner in the segment before. The owner
- * adds the addends of its own segment in order, and passes the sum to the next segment, chunk by chunk. So a single
- * running sum moves between segments instead of every addend, and the order of additions stays the same.
+ * slices, called shares. Each share has one owner in every segment. The owner receives the running sum of its share
+ * from the owner in the segment before, adds the addends of its own segment in order, and passes the sum to the next
+ * segment, chunk by chunk. So a single running sum moves between segments instead of every addend, and the order of
+ * additions stays the same.
  *
  * A plain value that borrows the grid and the segments; any thread. */
 #ifndef RILLE_BOXING_RELAY_H
@@ -15,14 +16,15 @@
 struct relay {
     const struct grid *from;
     const struct box_relay *how;
-    int32_t nshare; /* number of shares per cell: the largest number of owners in a segment */
-    bool bare;      /* segment 0 is a single addend, which segment 1 reads in place */
+    int32_t nshare; /* number of shares (slices) of a cell: the largest number of owners in a segment */
+    /* true: segment 0 has a single addend, so it has no stage, and segment 1 reads the addend in place */
+    bool bare;
 };
 
 struct relay relay_of(const struct grid *from, const struct box_relay *how);
 int32_t relay_segment(const struct relay *r, int32_t addend);
-/* Returns the position that owns a share in a segment; the cells are those of the source tile at `corner`. The
- * holders of the segment's addends own shares in turn. */
+/* Returns the position that owns (reduces) a share in a segment; the cells are those of the source tile at `corner`.
+ * The holders of the segment's addends own shares in round-robin order. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);
 /* Returns the first share that a position owns in its segment. *step: distance from one of its shares to the next. */
 int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);
