@@ -53,7 +53,8 @@ add_flow(struct worker *w, const struct plan_device *d, int role, const struct c
     return 0;
 }
 
-/* Returns the point-to-point link of a direct channel whose task is on this thread; NULL for other channels. */
+/* Returns the point-to-point link (NCCL send/recv) of a direct channel whose task is on this thread; NULL for other
+ * channels. */
 static const struct communicator *
 edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
 {
