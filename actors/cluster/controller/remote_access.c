@@ -32,7 +32,8 @@ struct reach {
     uint64_t count; /* number of requests sent */
 };
 
-/* One request to read, write, allocate, copy or digest bytes. A request about many bytes is sent in several packets. */
+/* One request to read, write, allocate, copy or digest bytes. It is sent in several packets if it is about many
+ * bytes. */
 struct wish {
     enum packet_kind kind;
     int memory, rank;
