@@ -52,7 +52,7 @@ add_border_read(struct inverse *v, struct box_read read)
     v->read[v->nread++] = read;
 }
 
-/* ---- readers of a source position ---- */
+/* ---- find the readers of a source position ---- */
 
 static int32_t
 grid_digit(const struct grid *g, int32_t pos, int axis)

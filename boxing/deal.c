@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* Returns the group, in the destination tile, to which the device at a source position belongs; -1: none. */
+/* Returns the group of ranks with one value, in the destination tile, to which the device at a source position
+ * belongs; -1: none. */
 static int32_t
 source_group(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
 {

@@ -45,11 +45,12 @@ enum reduce grid_reduce(const struct grid *g);
 struct cell_walk {
     const struct grid *g;
     struct box within;
-    struct box box; /* the tile that the walk has reached, clipped to the box */
-    int32_t corner; /* corner of the tile that the walk has reached */
+    struct box box; /* the tile that the iteration has reached, clipped to the box */
+    int32_t corner; /* corner of the tile that the iteration has reached */
     int32_t part[MAX_DIM];
 };
-/* Begins the iteration. Use: for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */
+/* Begins the iteration over the tiles that intersect a box. Use: for (bool more = cell_begin(&w, &g, &box); more;
+ * more = cell_next(&w)) */
 bool cell_begin(struct cell_walk *w, const struct grid *g, const struct box *within);
 bool cell_next(struct cell_walk *w);
 

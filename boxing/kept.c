@@ -160,7 +160,8 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
 
 /* ---- enumerate the coordinates of one axis after the other ---- */
 
-/* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
+/* Returns true if, on this side, axis a is the next axis to split the current range of the dimension that it
+ * splits. */
 static bool
 is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {

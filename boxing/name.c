@@ -19,8 +19,8 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* Combines the effects of two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes have two
- * different effects of this kind. */
+/* Combines what a move does along two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes
+ * have two different effects of this kind. */
 static enum turn
 combine_turns(enum turn a, enum turn b)
 {
@@ -96,7 +96,7 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     return "exchange";
 }
 
-/* ---- steps as text ---- */
+/* ---- print steps as text ---- */
 
 enum {
     MANY = 6,   /* maximum number of steps in a line, and of sources in a step; further ones are omitted */
@@ -126,7 +126,7 @@ print_plan_step(const struct box_plan *p, const struct box_step *step, struct st
     if (step->nsource > MANY) str_addf(s, ", ... (%d in total)", step->nsource);
 }
 
-/* Prints the work of a rank in one line, without the rank's number. */
+/* Prints the steps of a rank in one line, without the rank's number. */
 static void
 print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {
@@ -161,7 +161,7 @@ box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
     str_addf(s, ", in %d segments%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
 }
 
-/* Prints the work of all ranks. Consecutive ranks with equal work share a line. */
+/* Prints the steps of all ranks. Consecutive ranks with equal steps share a line. */
 void
 box_print(const struct box_plan *p, struct str *s)
 {

@@ -75,7 +75,7 @@ struct price {
     int64_t *received; /* bytes received, by examined rank */
 };
 
-/* ---- the price of one hop ---- */
+/* ---- price one hop (collective step) ---- */
 
 struct load {
     /* load of a rank: alpha: messages; beta: bytes received; gamma: bytes reduced; copy: bytes copied within the
@@ -83,7 +83,8 @@ struct load {
     double alpha, beta, gamma, copy;
 };
 
-/* Lists the positions of a mesh to examine: all positions, or the corners. */
+/* Lists the positions of a mesh whose bytes are examined: all positions of a small mesh, the corners of a large
+ * one. */
 static int32_t
 probes(const struct place *p, int32_t *pos)
 {

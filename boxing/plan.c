@@ -35,7 +35,7 @@ struct maker {
     /* (hierarchical reduction with `back`) segment of ranks that holds the destination shard being planned */
     int32_t leg;
     struct box_plan *plan;
-    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal works */
+    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal lists of steps */
     int32_t replica;            /* index of the source replica from which the current steps read */
     struct box_step *step;      /* steps of the work being planned; allocated by malloc */
     int32_t nstep, capacity;
@@ -127,7 +127,7 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
 
 /* ---- stages ---- */
 
-/* Adds the step for a share of a cell, if source position `pos` is the owner that reduces the share. */
+/* Adds the step for a share (slice) of a cell, if source position `pos` is the owner that reduces it. */
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {

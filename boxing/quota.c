@@ -15,9 +15,9 @@
 /* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {
     const struct layout *at;
-    int64_t *alone;    /* by index of rank: limit for this rank alone */
+    int64_t *alone;    /* by index of rank: limit of bytes for this rank alone */
     int32_t *tile;     /* by index of rank: corner of its tile; -1: none; NULL: tiles are not checked */
-    int64_t *together; /* by corner: limit for all ranks of the tile together */
+    int64_t *together; /* by corner of a tile: limit of bytes for all ranks of the tile together */
 };
 
 static int64_t

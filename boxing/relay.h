@@ -26,14 +26,16 @@ int32_t relay_segment(const struct relay *r, int32_t addend);
 /* Returns the position that owns (reduces) a share in a segment; the cells are those of the source tile at `corner`.
  * The holders of the segment's addends own shares in round-robin order. */
 int32_t relay_owner(const struct relay *r, int32_t corner, int32_t leg, int32_t share);
-/* Returns the first share that a position owns in its segment. *step: distance from one of its shares to the next. */
+/* Returns the first share (slice of a cell) that a position owns in its segment of addends. *step: distance from one
+ * of its shares to the next. */
 int32_t relay_first(const struct relay *r, struct spot at, int32_t *step);
-/* Computes a chunk of a share of a cell. Returns false if the chunk is empty. */
+/* Computes a chunk of a share, as a slice of the cell. Returns false if the chunk is empty. */
 bool relay_piece(const struct relay *r, const struct box *cell, int32_t share, int32_t chunk, struct box *piece);
-/* Returns the number of the stage in which a position holds the running sum of a chunk in its segment. */
+/* Returns the number of the stage (buffer) in which a position holds the running sum of a chunk, in its segment of
+ * addends. */
 int32_t relay_stage(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
-/* Returns the number of the stage for the complete sum on its way back. The last segment has no stage for the way
- * back. */
+/* Returns the number of the stage (buffer) for the complete sum on its way back through the segments. The last
+ * segment has no such stage. */
 int32_t relay_back(const struct relay *r, int32_t leg, int32_t pos, int32_t chunk);
 /* Returns true if exactly the ranks that hold a tile's addends need the tile's sum. */
 bool relay_may_go_back(const struct layout *from, const struct layout *to);

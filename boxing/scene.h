@@ -63,7 +63,7 @@ size_t scene_color(int32_t rank, size_t n);
 /* Prints a number of bytes with a unit: 96 B, 1.5 KiB, 32 MiB. */
 void bytes_print(int64_t bytes, struct str *out);
 
-/* Figures of a move's plan. Figures of single ranks are left out if the meshes are too large to plan. */
+/* What is printed about a move's plan. Bytes of single ranks are left out if the meshes are too large to plan. */
 struct move_text {
     const char *name;
     int64_t bytes;

@@ -149,7 +149,7 @@ draw_text_labels(struct canvas *c, const struct scene *s, const struct edges *co
     str_free(&label);
 }
 
-/* ---- stacks and pages ---- */
+/* ---- draw stacks and pages ---- */
 
 /* Gives each tile a size in proportion to its share of `space`, but at least the size of its label. */
 static void

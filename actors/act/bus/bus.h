@@ -57,7 +57,8 @@ struct bus_kind {
     /* Opens further ends (one per thread), up to end nthread - 1. Opens nothing if there are that many. Called on
      * the session's thread, between runs. E_BUS. */
     int (*grow)(struct bus *b, int nthread);
-    /* Sets or replaces the event loop of an end. Called on the session's thread, between runs. */
+    /* Sets or replaces the event loop of an end (one thread's access to the bus). Called on the session's thread,
+     * between runs. */
     void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
     /* Sends a message from end m->from to end m->to, which must differ; called on the thread of m->from. Never
      * blocks and never loses a message. Allocates no memory, but the simulator's queues may grow. E_BUS: the bus is

@@ -41,9 +41,10 @@ struct end {
     _Alignas(CACHE_LINE) struct waker waker;
     atomic_int core; /* processor core on which the thread last waited; may be out of date */
     /* Fields used by the end's thread only. The doorbells are also incremented by the senders. */
-    _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
-    uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
-    void *link[MOST_THREADS];                   /* PAIR socket to the thread with this index; NULL: not linked */
+    /* counters of the messages sent to this thread (doorbells), by sending thread */
+    _Alignas(CACHE_LINE) struct doorbell *bell;
+    uint64_t taken[MOST_THREADS]; /* number of messages received, by sending thread */
+    void *link[MOST_THREADS];     /* PAIR socket to the thread with this index; NULL: not linked */
     int first; /* number of the thread whose messages are received first; rotates, so that no thread waits for ever */
     struct bus_user user;
 };
@@ -55,7 +56,8 @@ struct zmq_bus {
     int64_t spin_ns;
     void *context;
     struct end *end;
-    struct doorbell *bell; /* array of most * most doorbells, by destination thread, then source thread */
+    /* array of most * most doorbells (counters of messages), by destination thread, then source thread */
+    struct doorbell *bell;
 };
 
 /* ---- messages ---- */

@@ -159,8 +159,8 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Counts one act's read of the input's register. Returns true if this input must return the register after the
- * act, and sets *reg to its index. */
+/* Counts that one more act has read the register of an input. Returns true if this input must return the register
+ * after the act, and sets *reg to its index. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -270,7 +270,7 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
-/* Returns the fill records (struct fill) of the result that an input reads, by register. */
+/* Returns, by register, the records of the stream work that filled the result that an input reads (struct fill). */
 static struct fill *
 fills_of(const struct worker *w, const struct in_port *p)
 {
@@ -368,7 +368,8 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* Returns true if the device is idle: its streams have no work, and no open run has work left. */
+/* Returns true if the device is idle: its streams have no work, neither of this run nor of runs that were left
+ * open. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {

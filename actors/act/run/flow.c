@@ -81,8 +81,8 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     return 0;
 }
 
-/* Finds the stream of each direct channel, and reserves room in the stream's queue for the acts that the channel's
- * tasks may queue. */
+/* Finds the stream of each direct channel, which is a point-to-point link. Reserves room in the stream's queue for
+ * the acts that the channel's tasks may queue. */
 static void
 find_edges(struct worker *w, const struct run *run)
 {

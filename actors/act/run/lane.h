@@ -40,9 +40,10 @@ void lanes_reset(struct worker *w);
 
 /* Adds a ready task to its lane. */
 void lanes_push(struct worker *w, int task);
-/* Returns the lane whose first task should act now: of the lanes that need not wait, the lane whose first task begins
- * earliest in the simulated schedule. So a thread with several streams enqueues work in the order of begin times.
- * Returns NULL if all lanes wait; w->lanes.until_ns is then the deadline. Requires schedule rows and a ready task. */
+/* Returns the lane (ready tasks of one stream) whose first task should act now. Of the lanes that need not wait, it
+ * is the lane whose first task begins earliest in the simulated schedule. So a thread with several streams enqueues
+ * work in the order of begin times. Returns NULL if all lanes wait; w->lanes.until_ns is then the deadline. Requires
+ * schedule rows and a ready task. */
 struct lane *lanes_next(struct worker *w);
 /* Returns the lane that holds the *i-th ready task of the thread, counted over all lanes. Sets *i to the task's
  * index in that lane. */

@@ -158,7 +158,7 @@ open_run_check(struct worker *w, const struct flow *f)
     }
 }
 
-/* ---- the next run ---- */
+/* ---- order the next run behind open runs ---- */
 
 static int
 put_numbers(const struct stream_work *w, const struct stream *s)

@@ -30,7 +30,7 @@ uint64_t engine_left_failed(struct engine *e);
  * never an error that a run in progress has reported. */
 int engine_left(struct engine *e);
 
-/* ---- called by the engine and by actors ---- */
+/* ---- leave runs open and finish them; called by the engine and by actors ---- */
 
 /* Returns the number of the oldest open run with work left. If there is none, returns the number of the current or
  * last run. */
@@ -54,8 +54,9 @@ void open_run_leave(struct worker *w);
 void open_run_finish(struct worker *w, struct flow *f);
 /* Records failed acts of open runs, before the stream is emptied and the acts are dropped. */
 void open_run_check(struct worker *w, const struct flow *f);
-/* Enqueues copies of the run's live numbers behind the work of open runs; if no run is open, copies the numbers at
- * once. Called before worker_begin(), on the session's thread. E_KERNEL, E_MEMORY. */
+/* Enqueues the copy of the run's live numbers (scalars of the user's program) behind the work of open runs; if no
+ * run is open, copies the numbers at once. Called before worker_begin(), on the session's thread. E_KERNEL,
+ * E_MEMORY. */
 int open_run_put_numbers(struct worker *w, const struct run *run);
 void open_run_free(struct worker *w);
 

@@ -492,7 +492,8 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped. Without such a rank, returns -1 and sets the error E_LOST. */
+/* Returns the rank that answers for a host's memory: the lowest rank that has it mapped. Without such a rank,
+ * returns -1 and sets the error E_LOST. */
 static int
 keeper(void *of, int memory)
 {

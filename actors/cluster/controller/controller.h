@@ -81,7 +81,7 @@ int cluster_memories(const struct cluster *c);
 /* Returns the memory (one per host) for which the session compiles its plan partition: that of this host if it has
  * workers, else memory 0. */
 int cluster_home(const struct cluster *c);
-/* Returns the memory that holds the values of a device. */
+/* Returns the number of the memory (one per host) that holds the values of a device. */
 int cluster_memory_of(const struct cluster *c, int kind, int device);
 /* Returns the number of the device's thread in plans of this host (cluster_home); -1: the device is on another
  * host. */
@@ -164,7 +164,7 @@ bool cluster_is_running(const struct cluster *c);
  * thread is on another host. Called in signal handlers, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
-/* ---- files: workers write and read the bytes of their memory ---- */
+/* ---- files: let workers write bytes of their memory, and read them back ---- */
 
 /* Returns true if workers may write and read this path, which must be a result of realpath(). */
 bool cluster_has_root(const struct cluster *c, const char *path);

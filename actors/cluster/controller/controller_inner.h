@@ -67,7 +67,7 @@ struct cluster {
     struct str packet;       /* buffer for the packet being sent */
     struct {
         bool quit;
-        /* an event for each sleeping thread, because a thread that wakes lowers the event */
+        /* an event for each sleeping thread, because a thread that wakes resets its event */
         struct system_event wake[NSLEEPS];
         /* true while the session's thread, not the cluster's own thread, receives control packets */
         atomic_bool attended;

@@ -23,7 +23,8 @@ struct remote_access_options {
      * epoch, workers that are not connected yet cannot connect before the next epoch. Any thread. */
     int (*broken)(void *of);
     int64_t deadline_ns; /* time without an answer after which a worker is lost, ns; 0: no limit */
-    int64_t link_ns;     /* time that a connection may carry nothing, ns; after half of it a new one is made */
+    /* time limit for a connection on which nothing arrives, ns; after half of it a new one is made */
+    int64_t link_ns;
     /* Makes a worker replace the connection of its link for values. Any thread. */
     void (*connect)(void *of, int rank);
     /* Declares a worker lost because it did not answer, or its answer makes no sense. Any thread. */

@@ -169,8 +169,9 @@ struct coordinator_options {
     int world;   /* number of workers; of an elastic job, the largest */
     int least;   /* number of workers with which an elastic job can run; 0: the job is not elastic */
     int started; /* number of ranks, from 0, whose workers the owner starts; an elastic job waits for these workers */
-    int silence; /* ticks without a heartbeat after which a member is lost, if its heartbeats arrive in time */
-    int link;    /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
+    /* ticks without a heartbeat after which a member is lost; extended if heartbeats are delayed (SILENCE_GROWTH) */
+    int silence;
+    int link; /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
     /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
     int hang;
     /* largest number of members that all send heartbeats themselves. With more members, one worker of each host (the
@@ -205,7 +206,7 @@ void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
-/* Loses the member on link `peer`; how: the reason. */
+/* Declares the member on link `peer` lost; how: the reason. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Handles the end of the process of a rank, which may not have joined yet. how: the reason, such as "was killed by
  * signal 9". */
@@ -252,7 +253,7 @@ struct start {
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
     int memory; /* memory (host) of the controller's plan partition; -1: the controller has no partition to compare */
     uint32_t run, flags;
-    const struct places *places; /* by memory: positions of leaves, roots and arenas */
+    const struct places *places; /* by memory (host): positions of leaf shards, root shards and arenas */
     const uint64_t *numbers;
     int nnumber;
     /* by memory (host): schedule rows, the planned order of acts (plan_sim_rows_write). They are sent to members
@@ -277,7 +278,7 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Returns true if an epoch is idle, and a waiting worker can have a rank in the next epoch. */
+/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch. */
 bool coordinator_can_grow(const struct coordinator *c);
 /* Sets the ranks whose workers an elastic job waits for: ranks 0 to started - 1. */
 void coordinator_await(struct coordinator *c, int started);

@@ -420,7 +420,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                     .bulk = span_text(c->options.bulk)});
 }
 
-/* ---- workers that wait for a rank ---- */
+/* ---- keep workers that wait for a rank ---- */
 
 void
 coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p)

@@ -129,8 +129,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need. These are the addresses of workers in neighbouring
- * memories, because snapshots are copied there, and in memories whose addresses were requested before. */
+/* Writes the addresses that the workers of a memory (host) need. These are the addresses of workers on neighbouring
+ * hosts, because snapshots are copied there, and on hosts whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -462,7 +462,8 @@ coordinator_recover(struct coordinator *c, int workers)
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += coordinate_first_gone(c, m) >= 0;
     least = MAX(least, c->options.least);
-    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
+    /* before every rank was present once, no rank has slots that other ranks could take over */
+    if (!c->nmemory) least = alive + lost;
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG,
                     "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",

@@ -214,7 +214,8 @@ parts_agree(struct coordinator *c, struct shipped *s)
     return false;
 }
 
-/* Called when every member has the program: begins the run, or ends the call if only the shipping was requested. */
+/* Called when every member has the program: begins the run. If only sending the program was requested (START_SHIPS),
+ * ends. */
 static void
 continue_shipping(struct coordinator *c)
 {

@@ -219,7 +219,8 @@ queue_start(struct worker_member *m, const struct packet *p)
 static void
 queue_stop(struct worker_member *m, const struct packet *p)
 {
-    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch, members send heartbeats directly */
+    /* no worker relays heartbeats until the next epoch, so members send them directly */
+    if (p->flags == STOP_LOST) m->speaker = -1;
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
     queue_work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }

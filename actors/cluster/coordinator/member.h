@@ -42,7 +42,8 @@ enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN };
 struct work {
     enum work_kind kind;
     const struct packet
-        *packet; /* the packet of WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE or CONNECT */
+        /* packet that requested the work: WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE or CONNECT */
+        *packet;
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* content of a program, of its schedule rows, or of a list of channels */
@@ -119,7 +120,7 @@ struct run_end {
     int status, node;
     const char *text;
     uint64_t acts;
-    const int32_t *begun; /* roots that updates of a failed run had begun to overwrite */
+    const int32_t *begun; /* roots (output shards) that updates of a failed run had begun to overwrite */
     int nbegun;
     const int32_t *acted; /* pairs: index of a task that began in a failed run, and its number of acts */
     int nacted;           /* number of entries in `acted`, two per task */
@@ -143,7 +144,7 @@ void member_report(struct worker_member *m, bool works, int32_t rank, const stru
 void member_signal(struct worker_member *m, int number);
 /* Sends LEAVE, because the worker ends by itself; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
-/* Sends, for one run, the id of a communicator that has ranks in other memories. */
+/* Sends, for one run, the id of a communicator that has ranks in other memories (hosts). */
 struct unite {
     uint32_t run;
     uint64_t name;

@@ -126,7 +126,8 @@ send_message(struct carrier *c, const struct msg *m)
     if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* Counts a piece as released. ZeroMQ calls released() on its own thread when it no longer needs the piece's memory. */
+/* Counts a piece (part of an act's bytes) as released. ZeroMQ calls released() on its own thread when it no longer
+ * needs the piece's memory. */
 static void
 released(void *data, void *hint)
 {
@@ -160,13 +161,15 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* Sends further pieces to a peer, as long as fewer than CREDITS pieces to this peer are in flight. */
+/* Sends further pieces (parts of acts' bytes) to a peer, as long as fewer than CREDITS pieces to this peer are in
+ * flight. */
 static void
 send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        /* the last piece: the parcel leaves the queue first, because it may be reused as soon as the piece is sent */
+        /* the last piece of the parcel: the parcel leaves the queue first, because it may be reused as soon as the
+         * piece is sent */
         if (parcel->sent + PIECE >= parcel->lane->c->bytes) {
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;

@@ -114,8 +114,9 @@ struct peer {
     char port[NROAD][CARRIER_PORT];
     /* by road: socket of net_zmq, and socket on which ZeroMQ reports the end of the link */
     void *socket[NROAD], *monitor[NROAD];
-    struct parcel *first, **last; /* queue of parcels to this peer that are not completely sent */
-    _Atomic int32_t flying;       /* number of pieces to this peer that ZeroMQ has not released */
+    /* queue of parcels (the bytes of one act each) to this peer that are not completely sent */
+    struct parcel *first, **last;
+    _Atomic int32_t flying; /* number of pieces to this peer that ZeroMQ has not released */
     struct traffic traffic[NROAD];
     bool was_up[NROAD]; /* true: the link has had a connection, so the next connection must repeat messages */
     bool down[NROAD];   /* the link has no connection */

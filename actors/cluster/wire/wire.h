@@ -69,11 +69,12 @@ struct packet {
     struct span slots;  /* worker of each slot, as uint32_t */
     struct span ports;  /* ports of workers, as text: a line per worker with its rank and addresses */
     struct span lost;   /* pids of lost processes, as uint32_t */
-    struct span spoken, others, memories; /* arrays of uint32_t: see BEAT, FORM and MEET in wire.def */
-    struct span places;                   /* positions of leaf shards, root shards and arenas, as int64_t */
+    /* arrays of uint32_t: ranks, heartbeats and memories; see FORM, BEAT and MEET in wire.def */
+    struct span spoken, others, memories;
+    struct span places; /* positions of leaf shards, root shards and arenas, as int64_t */
     struct span numbers;
     struct span arenas, replaces, comm_ranks;
-    struct span begun, acted; /* arrays of int32_t: see END in wire.def */
+    struct span begun, acted; /* arrays of int32_t: roots and tasks of a failed run; see END in wire.def */
     struct span busy;         /* pairs of uint64_t: plan device, and its busy time in ns */
     struct span digests;      /* digests of blocks, as uint64_t */
     /* not sent: bytes that several packets share, and into which some spans point; a window need not copy them;

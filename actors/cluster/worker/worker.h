@@ -24,7 +24,7 @@ struct cluster_worker_options {
     double link_s;
     double orphan_s;               /* time without a heartbeat after which the coordinator is lost, s; 0: 4.5 s */
     bool check_ref;                /* true: compare kernels with their references, as in rille_open() */
-    enum carrier_mpi mpi;          /* transport of messages and bytes between hosts */
+    enum carrier_mpi mpi;          /* whether MPI or tcp carries messages and bytes between hosts */
     void (*say)(const char *text); /* receives messages for the user; NULL: messages are dropped */
     /* returns the signal that this process has received, which the worker reports to the controller; 0: none. Called
      * on any thread. NULL: signals are not reported */

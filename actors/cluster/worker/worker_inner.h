@@ -63,7 +63,7 @@ struct worker_shared {
     int64_t tick_ns;
     /* number of connections whose first packet was sent; linked: of socket `control`; greeted: of socket `bulk` */
     int linked, greeted;
-    struct packet greeting; /* first packet of each connection of `bulk` */
+    struct packet greeting; /* packet that is sent first on each connection of the socket `bulk` */
     bool signalled;         /* true after the process's signal was reported to the coordinator */
     uint32_t over;          /* number of the last epoch that is over because a member was lost */
     struct {
@@ -101,7 +101,7 @@ struct worker_shared {
      * them without it. */
     struct plan_map map;
     struct slot *slot; /* slots of all memories */
-    /* nslot: slots of this memory; nall: slots of all memories; nmemory: number of memories */
+    /* numbers of slots (device threads) of this memory (nslot) and of all memories (nall); number of memories */
     int nslot, nall, nmemory;
 };
 

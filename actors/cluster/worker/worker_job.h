@@ -15,7 +15,7 @@ struct job { /* a program and its plan */
     struct lane_rows rows;
     struct channel_far *far;
     struct carrier_channels *carrying; /* channels to other hosts, this worker's ends; NULL: no channels */
-    bool *listed;    /* by memory: true if the memory's list of channels has arrived, or is not needed */
+    bool *listed;    /* by memory (host): true if its list of channels has arrived, or is not needed */
     int32_t nwanted; /* number of awaited lists of channels */
     uint32_t epoch;  /* epoch in which the addresses in `far` are valid */
     bool had;        /* true if the outcome of compiling was reported (HAVE packet) */
