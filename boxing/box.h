@@ -86,7 +86,7 @@ struct box_stage {
 struct box_plan {
     struct type type;
     const struct layout *from, *to;
-    const struct box_relay *relay; /* NULL: no hierarchical reduction, so owners read all addends */
+    const struct box_relay *relay; /* hierarchical reduction of the move; NULL: none, so owners read all addends */
     bool alias;                    /* true: the move sends nothing, because source and destination shards are equal */
     int32_t nstage, npart;
     struct box_stage *stage; /* stages by number, filled before the destination shards */

@@ -20,7 +20,7 @@ enum { LOSSES = 64 };
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
 struct process {                /* the process of a rank */
-    int pid;                    /* 0: unknown */
+    int pid;                    /* pid of the process; 0: unknown */
     struct system_process ends; /* handle to learn of the process's end; pid 0: not watched */
     bool child;
     int beat_peer; /* number of the link on which the process's heartbeats arrive; -1: none yet */

@@ -111,7 +111,7 @@ ship(struct coordinator *c, const struct shipped *to, const struct start *s)
 /* A copy of the schedule rows of one memory (host). Successive ranks of that memory share it. */
 struct rows_copy {
     int memory;
-    struct shared_bytes *bytes; /* NULL: no copy was made yet */
+    struct shared_bytes *bytes; /* the copy; NULL: none was made yet */
 };
 
 /* Sends the program's schedule rows (planned order of acts) to a member that has another version of the rows, or

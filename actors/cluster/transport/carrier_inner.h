@@ -183,7 +183,7 @@ struct carrier {
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
     bool held[NROAD];                  /* true: head[road] and the messages behind it wait for a later run or epoch */
-    bool look[NROAD]; /* false: no message can have arrived on the road, so receiving makes no system call */
+    bool look[NROAD]; /* by road: true if a message can have arrived; otherwise receiving makes no system call */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;
