@@ -1,10 +1,13 @@
 /* border.c - lists what a set of ranks reads from other ranks in a move, and what other ranks read from the set.
  *
- * The plan of the set lists the reads from outside ranks. To find the reads by outside ranks, the code inverts the
- * deal (deal.h): it finds the readers of each source position of the set. Ranks read the shard of a source position
- * cell by cell. If the shard is an addend of a sum, the owners of that sum read it; otherwise the members of the
- * cell's group do. The members also read the sums that the source position reduced. If source and destination have
- * one mesh or no common device, a formula gives the readers of a replica, so the search visits only readers. */
+ * The steps of the set's ranks list their reads from outside ranks. To find the reads by outside ranks, the code
+ * searches the readers of each source position of the set, cell by cell. A cell is the intersection of a source tile
+ * and a destination tile. The deal (deal.h) assigns each addend of a cell to a group of destination ranks. If a
+ * shard is an addend of a sum, the ranks that reduce this sum (its owners) read the shard. Otherwise all members of
+ * the group read it. The members also read the sums that the source position reduced.
+ *
+ * If source and destination have one mesh or no common device, a formula gives the readers of a replica, so the
+ * search visits only readers. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
@@ -19,7 +22,7 @@ struct inverse {
     box_far_fn *far;
     struct grid from, to;
     struct deal deal;
-    struct relay relay; /* used if the plan has a hierarchical reduction (relay.h) */
+    struct relay relay; /* used if the plan has a hierarchical reduction, by segments of addends (relay.h) */
     bool apart;
     int32_t self; /* source position whose readers are searched */
     struct spot at;
@@ -49,7 +52,7 @@ add_border_read(struct inverse *v, struct box_read read)
     v->read[v->nread++] = read;
 }
 
-/* ---- readers of a source position ---- */
+/* ---- find the readers of a source position ---- */
 
 static int32_t
 grid_digit(const struct grid *g, int32_t pos, int axis)
@@ -57,8 +60,8 @@ grid_digit(const struct grid *g, int32_t pos, int axis)
     return pos / g->stride[axis] % g->layout->place->axis[axis];
 }
 
-/* Restricts the destination positions to those that read the replica at source position `self`. On one mesh, a
- * device reads the replica whose coordinates on the source's B axes equal the device's coordinates. */
+/* Restricts the group's members to those that read the replica at source position `self`. Source and destination
+ * have one mesh. There, a device reads the replica that has the device's own coordinates on the source's B axes. */
 static void
 members_of_mesh(struct inverse *v)
 {
@@ -76,8 +79,8 @@ members_of_mesh(struct inverse *v)
     }
 }
 
-/* Lists the destination positions of the group that read the current cell (deal.h) from source position `self`. The
- * other members of the group read the cell from other source positions, which hold replicas of it. */
+/* Lists the members of the group that read the current cell (deal.h) from source position `self`. The other members
+ * read the cell from other source positions, which hold replicas of it. */
 static void
 find_group_members(struct inverse *v, int32_t group)
 {
@@ -89,7 +92,8 @@ find_group_members(struct inverse *v, int32_t group)
         members_of_mesh(v);
         return;
     }
-    if (v->apart) { /* no device is in both placements, so the group's members use the replicas in turn */
+    /* no device is in both placements, so the group's members take the replicas in round-robin order */
+    if (v->apart) {
         step = from->nreplica;
         first = (v->at.replica + step - tile % step) % step;
     }
@@ -112,8 +116,9 @@ read_by_members(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of a stage. All members of the group read the stage, whatever replica they use. If the complete sum
- * is sent back through the segments, only the members in the stage's own segment read the stage. */
+/* Adds the reads of a stage, which is a buffer with reduced sums. All members of the group read the stage, whichever
+ * source replica they use. If the complete sum is sent back through the segments of a hierarchical reduction, only
+ * the members in the stage's own segment read the stage. */
 static void
 stage_read(struct inverse *v, int32_t number, int32_t group, const struct box *share)
 {
@@ -137,8 +142,8 @@ read_by_stage(struct inverse *v, bool from_stage, int32_t from, int32_t owner, i
     add_border_read(v, (struct box_read){from_stage, true, from, number, slice});
 }
 
-/* Adds the reads of the addend at source position `self`. The readers are the owners of the sum that use the replica
- * of `self`. Each owner reads the slice that is its share. */
+/* Adds the reads of the addend at source position `self`. The readers are the owners that reduce the sum and use the
+ * replica of `self`. Each owner reads one slice of the cell, its share. */
 static void
 read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
 {
@@ -151,8 +156,8 @@ read_by_owners(struct inverse *v, int32_t group, const struct box *cell)
     }
 }
 
-/* Adds the reads of the complete sum that `self` holds in its segment. The readers are the members of the group and,
- * on the way back, the previous segment's owner. */
+/* Adds the reads of the complete sum of a hierarchical reduction that `self` holds for its segment of addends. The
+ * readers are the members of the group. If sums are sent back, the previous segment's owner reads it, too. */
 static void
 reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -165,9 +170,9 @@ reads_of_whole(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, con
     read_by_stage(v, true, number, before, relay_back(r, leg - 1, before, chunk), piece);
 }
 
-/* Adds the reads of a chunk of a share in the segment of source position `self`. Owners that use the same replica
- * read the addend at `self`. If `self` owns the share, the next segment's owner reads the running sum of `self`.
- * After the last segment, the members of the group read the running sum. */
+/* Adds the reads of a chunk in the segment of source position `self`, in a hierarchical reduction. Owners of shares
+ * (slices of a cell) that use the same replica read the addend at `self`. If `self` owns the share, the next
+ * segment's owner reads the running sum of `self`. After the last segment, the members of the group read it. */
 static void
 reads_of_piece(struct inverse *v, int32_t leg, int32_t share, int32_t chunk, const struct box *piece)
 {
@@ -193,8 +198,8 @@ read_by_legs(struct inverse *v, const struct box *cell)
             if (relay_piece(&v->relay, cell, k, chunk, &piece)) reads_of_piece(v, leg, k, chunk, &piece);
 }
 
-/* Adds the reads of the shard and of the stage of source position `self`, cell by cell. The readers are the group to
- * which the shard's addend is assigned. */
+/* Adds the reads of the shard and of the stage (buffer of sums) of source position `self`, cell by cell. The readers
+ * are the group of destination ranks to which the deal assigns the shard's addend. */
 static void
 reads_of(struct inverse *v, int32_t pos)
 {
@@ -221,7 +226,7 @@ reads_of(struct inverse *v, int32_t pos)
     }
 }
 
-/* ---- both lists of a border ---- */
+/* ---- list both directions of a border ---- */
 
 static int
 by_border(const void *a, const void *b)

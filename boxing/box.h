@@ -23,7 +23,7 @@
 enum box_verb {
     BOX_COPY,   /* destination slice = source slice */
     BOX_REDUCE, /* destination slice = sources combined in the listed order */
-    BOX_FILL,   /* destination slice = identity of `reduce`, because another rank holds the value of the P */
+    BOX_FILL,   /* destination slice = identity of `reduce` (0 for a sum); addends on other ranks hold the value */
 };
 
 enum {
@@ -33,24 +33,26 @@ enum {
 
 /* Source of a step: a shard of the source tensor, or a stage, which is a buffer with the sums that a rank reduced. */
 struct box_source {
-    int32_t rank, pos; /* rank: device number; pos: mesh position in `from` or, for a stage, the stage's number */
-    int32_t stage;     /* index in stage[]; BOX_PART: a shard; BOX_ELSEWHERE: a stage outside this plan */
+    /* rank: device number of the source; pos: mesh position of a shard in `from`, or number of a stage */
+    int32_t rank, pos;
+    int32_t stage; /* index in stage[]; BOX_PART: a shard; BOX_ELSEWHERE: a stage outside this plan */
 };
 
 struct box_step {
     uint8_t verb, reduce;
     int32_t nsource;
     const struct box_source *source;
-    const struct box *slice; /* slice in global positions */
+    const struct box *slice; /* slice that the step reads and fills, in indices of the whole tensor */
 };
 
 /* The steps by which one rank fills a stage or a destination shard. Each element of the stage or shard is filled
  * once. */
 struct box_work {
-    /* rank: device number; pos: stage number or, for a destination shard, its mesh position in `to` */
+    /* rank: device number; pos: number of the stage, or mesh position of the destination shard in `to` */
     int32_t rank, pos;
     int32_t nstep;
-    int32_t same; /* index of the first stage or shard with the same steps; replicas share one list of steps */
+    /* index of the first stage or shard with equal steps, whose list this one shares; replicas have equal steps */
+    int32_t same;
     const struct box_step *step;
 };
 
@@ -63,16 +65,18 @@ struct box_relay {
     /* nleg + 1 entries: index of each segment's first addend; last entry: number of addends */
     const int32_t *first;
     int32_t nchunk;
-    /* the complete sum is sent back through the segments, if all holders of addends need it (relay_may_go_back) */
+    /* true: after the reduction, the complete sum is sent back through the segments. Requires that all holders of
+     * addends need the sum (relay_may_go_back) */
     bool back;
 };
 
-/* A staging buffer in which one owner reduces. A stage holds the slices of its steps one after the other, dense and
- * row-major. A stage has the destination's dtype (layout_dtype of `to`) or, if the sum is passed to another segment,
- * the source's dtype (box_stage_layout). Stage number = mesh position in `from` + mesh size * level. A stage reads
- * only stages of lower levels. Without a hierarchical reduction there is one level. With a hierarchical reduction,
- * there is a level for each chunk of each segment and, on the way back, for each chunk of all segments except the
- * last. */
+/* A staging buffer in which one rank (the owner) reduces. A stage holds the slices of its steps one after the other,
+ * dense and row-major. Its dtype is that of the destination (layout_dtype of `to`) or, if the sum is passed to
+ * another segment, that of the source (box_stage_layout).
+ *
+ * Stage number = mesh position in `from` + mesh size * level. A stage reads only stages of lower levels. Without a
+ * hierarchical reduction there is one level. With a hierarchical reduction, each segment has a level for each chunk.
+ * If the sum is sent back, each segment except the last has a second level for each chunk. */
 struct box_stage {
     struct box_work work;
     int64_t numel;
@@ -82,11 +86,11 @@ struct box_stage {
 struct box_plan {
     struct type type;
     const struct layout *from, *to;
-    const struct box_relay *relay; /* NULL: no hierarchical reduction, so owners read all addends */
-    bool alias; /* the move sends no bytes: the destination has the source's bytes under another layout */
+    const struct box_relay *relay; /* hierarchical reduction of the move; NULL: none, so owners read all addends */
+    bool alias;                    /* true: the move sends nothing, because source and destination shards are equal */
     int32_t nstage, npart;
     struct box_stage *stage; /* stages by number, filled before the destination shards */
-    struct box_work *part;   /* work by position of the destination mesh; none in an alias */
+    struct box_work *part;   /* steps that fill the destination shard of each position; empty if `alias` is true */
     int64_t bytes;           /* bytes that steps read from other ranks, sum over all ranks */
     int64_t bound;           /* proven minimum of `bytes`; -1: the plan is for some ranks only */
     int32_t nrank;
@@ -120,18 +124,19 @@ int box_plan_relay(struct arena *a, const struct type *t, const struct layout *f
 /* A read of a slice of another rank's shard or stage, by a step of one rank. */
 struct box_read {
     bool from_stage, to_stage;
-    /* numbers of stages, or mesh positions of shards: `from` in the source mesh, `to` in the destination mesh */
+    /* from: what is read; to: what is filled. If from_stage (to_stage) is true, the number of a stage. Otherwise the
+     * position of a shard, in the source mesh (from) or in the destination mesh (to) */
     int32_t from, to;
     const struct box *slice;
 };
 
-/* The border of a set of ranks. `in`: reads from ranks outside the set; `out`: reads by ranks outside the set. Each
- * list is sorted by (to_stage, to, from_stage, from, slice), stages first, without duplicates. For two sets A and B,
- * A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by entry. Time and memory are
- * proportional to the data that these ranks exchange. */
-/* Returns true if a read between two ranks of the set cannot be done in place, for instance because the ranks are in
- * different memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the
- * source mesh if the read fills a stage. Function NULL: all reads within the set are in place. */
+/* The border of a set of ranks: the reads that cross it. `in`: reads from ranks outside the set; `out`: reads by
+ * ranks outside the set. Each list is sorted by (to_stage, to, from_stage, from, slice), stages first, without
+ * duplicates. For two sets A and B, A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by
+ * entry. Time and memory are proportional to the data that these ranks exchange. */
+/* Returns true if a read between two ranks of the set must be sent, for instance because the ranks are in different
+ * memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the source
+ * mesh if the read fills a stage. Function NULL: ranks of the set read each other's memory in place. */
 typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
 struct box_border {
     int32_t nin, nout;
@@ -146,13 +151,13 @@ const char *box_name(const struct type *t, const struct layout *from, const stru
 /* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
  * Allocates nothing. */
 int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(). Callers that price many moves save time, because many moves have groups of
- * dimensions (kept.h) in common, and the cache keeps the groups' results. known: cache for any types, layouts and
- * meshes, initially empty, with its arena set; one thread. NULL: no cache. */
+/* Returns the same number as box_bytes(), with a cache for callers that price many moves. The cache keeps results by
+ * group of dimensions (kept.h), because many moves have such groups in common. known: cache for any types, layouts
+ * and meshes, initially empty, with its arena set; one thread. NULL: no cache. */
 int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
                         struct hash_table *known);
-/* Returns true if the move changes only the layout's name (layout_same_boxes). bytes: box_bytes of the move. If both
- * layouts have one mesh, the running time depends on the number of mesh axes, not of ranks. */
+/* Returns true if the move changes only the layout's name (layout_same_boxes), not the shards. bytes: box_bytes of
+ * the move. If both layouts are on one mesh, the running time depends on the number of mesh axes, not of ranks. */
 bool box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes);
 /* Prints the steps, one line per destination. Ranks with equal work share a line. */
 void box_print(const struct box_plan *p, struct str *s);

@@ -1,17 +1,19 @@
 /* bytes.c - computes the bytes of a move in closed form, without planning it.
  *
- * An element that no destination rank holds costs addends + members - 1 transmissions, in every cell. A cell
- * (deal.h) that some rank holds both before and after the move costs less. On one mesh, all such cells have the same
- * cost, and kept.c computes their volume. Between two meshes, all ranks with such cells are visited, and each cell
- * is counted at its first rank. */
+ * A cell is the intersection of a source tile and a destination tile (deal.h). If no rank that needs a cell holds an
+ * addend of it before the move, each element costs addends + members - 1 transmissions; members are the ranks that
+ * need it. A cell that some rank holds both before and after the move costs less. On one mesh, all such cells have
+ * the same cost, and kept.c computes their volume. Between two meshes, all ranks with such cells are visited, and
+ * each cell is counted at its first rank. */
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/kept.h"
 
 #include <limits.h>
 
-/* Considers the destination positions of the cell whose devices already hold the cell before the move. Returns true
- * if `pos` is the first of these positions. */
+/* Returns true if `pos` is the first position in its destination tile whose device also holds the source tile with
+ * corner `src`. The cell, the intersection of both tiles, is counted only there, although several devices may hold
+ * it. */
 static bool
 first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32_t pos)
 {
@@ -24,7 +26,8 @@ first_of_cell(const struct grid *from, const struct grid *to, int32_t src, int32
     }
 }
 
-/* Returns the bytes saved in cells that ranks hold before and after the move, over all ranks of two meshes. */
+/* Returns the bytes that a move between two meshes saves in cells that a rank holds both before and after the
+ * move. */
 static int64_t
 saved_across(const struct grid *from, const struct grid *to)
 {

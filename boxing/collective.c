@@ -1,8 +1,9 @@
 /* collective.c - recognises moves that are one collective along some mesh axes, and computes the blocks that ranks
  * exchange.
  *
- * The code examines the boxes of all positions, not the cuts and their order. Shards that are split along the axes
- * of a group are disjoint. So if blocks in a shard together have as many elements as the shard, they cover it. */
+ * The code compares the shards' boxes (index ranges) at all positions, not the order in which axes cut the tensor.
+ * Shards that are split along the axes of a group are disjoint. So if blocks in a shard together have as many
+ * elements as the shard, they cover it. */
 #include "boxing/collective.h"
 
 #include <string.h>

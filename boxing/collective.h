@@ -12,14 +12,14 @@
 #include "runtime/tensor/layout.h"
 
 struct collective {
-    uint8_t verb, reduce; /* verb: as in communicator.h: P -> B, P -> S, S -> B, S(i) -> S(j) */
+    uint8_t verb, reduce; /* verb: COLLECT_ constant: all-reduce, reduce-scatter, all-gather or all-to-all */
     uint8_t dtype, gives; /* dtype: dtype of the transfer and of the reduction; gives: dtype of the result */
     /* packs: the blocks to send are not contiguous in order; unpacks: the received blocks are not contiguous in
      * order, or the result has another dtype */
     bool packs, unpacks;
     uint32_t axes;        /* mesh axes of a group, as bits */
     int32_t size;         /* number of ranks per group */
-    int32_t nsent, ncame; /* number of blocks that a rank sends, and receives: 1 or size */
+    int32_t nsent, ncame; /* numbers of blocks that a rank sends (nsent) and receives (ncame): 1 or `size` */
 };
 
 /* Returns true if the move is a collective. Float reductions may differ in bits from box_plan(). A reduction for

@@ -1,16 +1,18 @@
-/* deal.c - assigns the addends of a cell to the groups, at the least cost.
+/* deal.c - assigns the addends of a cell to groups of destination ranks, at the least cost (terms: deal.h).
  *
  * If all members of a group hold an addend, the addend is assigned to that group, without a transmission. For the
- * remaining addends there are two ways; the one that sends less is chosen. Either the addends form a single sum, or
- * each addend is assigned to the group with the most holders of it. If two addends are assigned to the same group,
- * they are summed there, which sends no more. If groups have a single member, each remaining addend costs one
- * transmission wherever it is sent. In this case, the addend is assigned to the group of a rank that holds it, so
- * that ranks share the work as in a reduce-scatter. */
+ * remaining addends there are two ways, and the one that sends less is chosen. Either one group gets all of them and
+ * forms a single sum, or each addend is assigned to the group with the most holders of it. If a group gets several
+ * addends, it sums them, which sends no more.
+ *
+ * If groups have a single member, each remaining addend costs one transmission wherever it is sent. In this case,
+ * the addend is assigned to the group of a rank that holds it. So ranks share the work as in a reduce-scatter. */
 #include "boxing/deal.h"
 
 #include <string.h>
 
-/* Returns the group, in the destination tile, to which the device at a source position belongs; -1: none. */
+/* Returns the group of ranks with one value, in the destination tile, to which the device at a source position
+ * belongs; -1: none. */
 static int32_t
 source_group(const struct grid *from, const struct grid *to, int32_t dst, int32_t source_pos)
 {
@@ -31,12 +33,14 @@ addend_of(const struct grid *from, const struct grid *to, int32_t src, int32_t d
 }
 
 struct best {
-    /* group: the group in which most members hold the addend; -1: none; held: number of these members */
+    /* group: the group with the most members that hold the addend; -1: no member of any group holds it. held: number
+     * of members of `group` that hold it */
     int32_t group, held;
 };
 
 /* Returns the group with the most members that hold the addend. If several groups have equally many, returns the
- * first of them at or after `turn`. Counts these members for WINDOW groups at a time, to avoid an allocation. */
+ * first of them, counted cyclically from group `turn`. Counts the members of WINDOW groups at a time, to avoid an
+ * allocation. */
 static struct best
 best_group(const struct grid *from, const struct grid *to, int32_t src, int32_t dst, int32_t addend, int32_t turn)
 {
@@ -80,17 +84,18 @@ group_touches(const struct grid *from, const struct grid *to, int32_t src, int32
     return false;
 }
 
-/* The addends that no group holds completely, and their cost. */
+/* The addends of a cell that no group holds completely, that is, in all its members. */
 struct rest {
     int32_t n;
-    int64_t missing; /* number of transmissions if each addend is assigned to the group with the most holders */
-    /* some group member holds one of the remaining addends, so it can reduce the sum without receiving it */
+    /* number of transmissions if each of these addends is assigned to the group with the most holders */
+    int64_t missing;
+    /* true: some group member holds one of these addends, so it can reduce the sum without receiving it */
     bool held;
 };
 
 /* Computes the same as rest_of_grid(), if source and destination have one mesh. On an axis that changes from P to S,
- * ranks that need the cell hold one of the addends. On an axis that is B before and after, every member of a group
- * holds the addend. On an axis that is B only afterwards, one member of the group holds the addend. */
+ * each rank that needs the cell holds one of the addends. On an axis that is B before and after, every member of a
+ * group holds the addend. On an axis that is B only afterwards, one member of the group holds it. */
 static struct rest
 rest_within(const struct grid *from, const struct grid *to, int32_t src, int32_t dst)
 {
@@ -161,7 +166,8 @@ assign_group(struct deal *d, int32_t addend, int32_t group)
     d->ntaken[group]++;
 }
 
-/* Returns the first group at or after `turn` without an addend. If every group has addends, returns group `turn`. */
+/* Returns the first group without an addend, counted cyclically from group `turn`. If every group has addends,
+ * returns group `turn`. */
 static int32_t
 free_group(const struct deal *d, int32_t turn)
 {
@@ -171,8 +177,9 @@ free_group(const struct deal *d, int32_t turn)
     return turn % n;
 }
 
-/* Returns the group of a rank that holds the addend; the group may be of another tile. If no holder is in a group,
- * returns a group without addends. nth: index of the addend among the remaining addends. */
+/* Returns a group for an addend that no member of the cell's groups holds: the group number of a rank that holds the
+ * addend for another tile. If that rank is in no group, returns a group without addends. nth: index of the addend
+ * among the addends to assign. */
 static int32_t
 own_group(const struct deal *d, int32_t addend, int32_t nth)
 {
@@ -192,9 +199,10 @@ keep_whole_addends(struct deal *d)
     }
 }
 
-/* Assigns each remaining addend to a group. The first rule that applies decides:
+/* Assigns each addend that has no group yet. The first rule that applies decides:
  * 1. If members of groups hold the addend, the group with the most holders.
- * 2. If groups have one member, own_group(): the group, in another destination tile, of a rank that holds the addend.
+ * 2. If groups have one member, own_group(): the group, in another destination tile, of a rank that holds the
+ * addend.
  * 3. A group without addends. */
 static void
 give_apart(struct deal *d)
@@ -211,8 +219,8 @@ give_apart(struct deal *d)
     }
 }
 
-/* Assigns all remaining addends to one group: to the next group, in turn, that holds one of these addends; if no
- * group does, to a group without addends. */
+/* Assigns all addends that have no group yet to one group: to the next group in round-robin order that holds one of
+ * them or, if no group does, to a group without addends. */
 static void
 give_sum(struct deal *d)
 {
@@ -231,8 +239,9 @@ give_sum(struct deal *d)
         if (d->give[i] < 0) assign_group(d, i, group);
 }
 
-/* Returns the number of shares of a cell. One share suffices if nothing is sent, if every group gets the same number
- * of remaining addends, or if the tiles already alternate between groups. */
+/* Returns the number of shares (slices) into which a cell is divided, so that groups alternate in receiving addends.
+ * One share suffices if nothing is sent, if every group gets as many of the sent addends, or if the source tiles
+ * already alternate between groups. */
 int32_t
 deal_shares(const struct deal *d, int32_t src, int32_t dst)
 {
@@ -263,8 +272,8 @@ deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn)
         give_sum(d);
 }
 
-/* Selects the owners of a group's sum: the members that hold an addend of the sum, each for one share. If no member
- * holds an addend, selects the holders of the addends. */
+/* Selects the owners, which reduce a group's sum: the members that hold an addend of the sum, each for one share
+ * (slice of the cell). If no member holds an addend, selects the holders of the addends. */
 void
 deal_owners(struct deal *d, int32_t group)
 {

@@ -114,7 +114,7 @@ grid_part(int64_t n, int64_t parts, int64_t k)
     return (int32_t)(k < head ? k / (size + 1) : longer + (k - head) / size);
 }
 
-/* Moves the walk along dimension d to the part that contains element k. */
+/* Moves the iteration over tiles (walk) along dimension d to the tile that contains element k. */
 static void
 walk_seek(struct cell_walk *w, int d, int64_t k)
 {

@@ -12,9 +12,9 @@
 struct grid {
     const struct layout *layout;
     const struct type *type;
-    int32_t stride[MAX_AXIS]; /* by axis: distance in mesh order between positions that differ by 1 */
-    int32_t naddend;          /* number of a tile's positions along P axes */
-    int32_t nreplica;         /* number of a tile's positions along B axes */
+    int32_t stride[MAX_AXIS]; /* by axis: distance in mesh order between neighbours along the axis */
+    int32_t naddend;          /* number of addends of a tile: product of the sizes of the P axes */
+    int32_t nreplica;         /* number of replicas of an addend: product of the sizes of the B axes */
     uint8_t ncut[MAX_DIM];
     uint8_t cut[MAX_DIM][MAX_AXIS]; /* by dimension: mesh axes that split it, in cutting order */
     int64_t width;                  /* bytes of an element in a shard */
@@ -33,7 +33,7 @@ int32_t grid_other(const struct grid *of, const struct grid *in, int32_t pos);
 int32_t grid_rank(const struct grid *g, int32_t pos);
 /* Returns true if the grids have no device in common. */
 bool grid_apart(const struct grid *g, const struct grid *h);
-/* Returns the index of a tile in mesh order. Used to take turns among equally good choices. */
+/* Returns the index of a tile in mesh order. Callers use it to alternate between equally good choices. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
 /* Returns the index of the part that contains element k, if n elements are split evenly: the first (n mod parts)
  * parts have one element more than the others. */
@@ -45,11 +45,12 @@ enum reduce grid_reduce(const struct grid *g);
 struct cell_walk {
     const struct grid *g;
     struct box within;
-    struct box box; /* the tile that the walk has reached, clipped to the box */
-    int32_t corner; /* corner of the tile that the walk has reached */
+    struct box box; /* the tile that the iteration has reached, clipped to the box */
+    int32_t corner; /* corner of the tile that the iteration has reached */
     int32_t part[MAX_DIM];
 };
-/* Begins the iteration. Use: for (bool more = cell_begin(&w, &g, &box); more; more = cell_next(&w)) */
+/* Begins the iteration over the tiles that intersect a box. Use: for (bool more = cell_begin(&w, &g, &box); more;
+ * more = cell_next(&w)) */
 bool cell_begin(struct cell_walk *w, const struct grid *g, const struct box *within);
 bool cell_next(struct cell_walk *w);
 

@@ -3,14 +3,14 @@
  * A position holds a range of each dimension before the move and one after. The number of elements that the position
  * keeps is the product of the overlaps. A mesh axis connects two dimensions if it splits one before the move and the
  * other after the move. The sum over positions is a product of sums, one per group of connected dimensions. Within a
- * group the search enumerates axis by axis, but only the coordinates that matter:
- * - An axis is left out if it cuts one side only, and no other axis cuts that range
- *   further. The parts of the axis then add up to the range.
- * - Parts that do not overlap the other side's range are skipped, because they keep
- *   nothing.
- * - Parts inside the other side's range differ only by their length, if that range is
- *   not cut further. Parts of a range that both sides cut in the same way also differ only by their length.
- *   Parts have at most two lengths, so one part of each length is examined.
+ * group the search enumerates the coordinates of one axis after the other, but only those that matter. (Side: the
+ * layout before or after the move. Part: what the axis cuts from a range.)
+ * - An axis is left out if it cuts one side only, and no other axis cuts that range further. The parts of the axis
+ *   then add up to the range.
+ * - Parts that do not overlap the other side's range are skipped, because they keep nothing.
+ * - Parts inside the other side's range differ only by their length, if that range is not cut further. Parts of a
+ *   range that both sides cut in the same way also differ only by their length. Parts have at most two lengths, so
+ *   one part of each length is examined.
  * All other parts are enumerated one by one. The next axis is the one with the fewest parts to examine among the
  * axes that cut a current range, because smaller ranges overlap fewer parts.
  *
@@ -32,7 +32,8 @@ struct move {
     const struct place *place;
     const struct type *type;
     struct cuts cuts[2][MAX_DIM];
-    int8_t dim[2][MAX_AXIS];  /* by side (before, after) and axis: dimension that the axis splits; -1: none */
+    /* by side (before or after the move) and axis: dimension that the axis splits; -1: none */
+    int8_t dim[2][MAX_AXIS];
     uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split the dimension before or after the move, as bits */
 };
 /* Dimensions that axes connect, and these axes; both are renumbered. An axis connects the dimension that it splits
@@ -45,8 +46,9 @@ struct group {
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
 };
-/* Ranges that the enumeration has reached. The coordinates of the axes that split a dimension restrict the
- * dimension's range, in cutting order, up to the first axis without a known coordinate. */
+/* Ranges of the dimensions for the coordinates enumerated so far. A coordinate restricts the range of the dimension
+ * that its axis splits. If several axes split a dimension, they apply in cutting order, up to the first axis without
+ * a known coordinate. */
 struct ranges {
     struct span {
         int64_t lo, hi;
@@ -156,9 +158,10 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
     }
 }
 
-/* ---- enumerating the coordinates of one axis after the other ---- */
+/* ---- enumerate the coordinates of one axis after the other ---- */
 
-/* Returns true if axis a is the next axis to split the range that this side has in the axis's dimension. */
+/* Returns true if, on this side, axis a is the next axis to split the current range of the dimension that it
+ * splits. */
 static bool
 is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -166,7 +169,7 @@ is_next_axis(const struct group *g, const struct ranges *r, int side, int a)
     return d >= 0 && r->ncut[side][d] < g->cuts[side][d].n && g->cuts[side][d].axis[r->ncut[side][d]] == a;
 }
 
-/* Restricts a range by the coordinates known so far. */
+/* Restricts a dimension's range on one side by the coordinates that are known. */
 static void
 cut_ranges(const struct group *g, struct ranges *r, int side, int d)
 {
@@ -203,8 +206,8 @@ same_range(const struct group *g, const struct ranges *r, int a)
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
-/* Considers parts that are inside the other side's range. Returns true if the number of elements that this side
- * keeps of such a part depends only on the part's length. */
+/* Returns true if the number of elements that this side keeps of a part depends only on the part's length. This
+ * holds for parts inside the other side's range. */
 static bool
 length_tells(const struct group *g, const struct ranges *r, int side, int a)
 {
@@ -215,7 +218,8 @@ length_tells(const struct group *g, const struct ranges *r, int side, int a)
 
 /* How an axis splits one side's range. The fields hold for all parts of the axis. */
 struct parts {
-    /* n: number of parts; within: index of the first part that does not end inside the other side's range */
+    /* n: number of parts; within: index of the first part that reaches beyond the end of the other side's range; n
+     * if no part does */
     int32_t n, within;
     int64_t least, longer;
     struct span s, o; /* s: range of this side; o: range of the other side */
@@ -238,7 +242,8 @@ cell_parts(const struct group *g, const struct ranges *r, int side, int a)
     return p;
 }
 
-/* Returns the end of the range of coordinates, from c on, whose parts keep the same number of elements on one side. */
+/* Returns the first coordinate after c whose part keeps another number of elements on this side than the part of
+ * c. */
 static int32_t
 alike_until(const struct parts *p, int32_t c)
 {

@@ -1,14 +1,15 @@
 /* name.c - finds the usual name of a move, and prints the steps of its plan.
  *
- * On one mesh, a table of (entry before, entry after) gives the effect of the move on each axis. The move has a name
- * if all axes that change have the same effect. Between two meshes only simple moves have a name. */
+ * On one mesh, a table of (SBP entry before, SBP entry after) gives the effect of the move along each axis, such as
+ * an all-gather. The move has a name if all axes that change have the same effect. Between two meshes only simple
+ * moves have a name. */
 #include "boxing/box.h"
 #include "boxing/grid.h"
 
 #include <string.h>
 
-/* Effect of a move on a mesh axis. STAY and LOCAL send nothing; if the effects of axes differ, an effect listed
- * after LOCAL takes precedence. */
+/* What a move does along one mesh axis. STAY: the entry stays. LOCAL: ranks slice what they hold. Both send nothing.
+ * If the effects of several axes are combined, STAY and LOCAL yield to the effects listed after them. */
 enum turn { STAY, LOCAL, GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, MIXED };
 static const char *const turn_text[] = {"permute",        "slice",      "all-gather", "all-to-all",
                                         "reduce-scatter", "all-reduce", "exchange"};
@@ -18,8 +19,8 @@ static const uint8_t turn_of[3][3] = {
     [SBP_P] = {[SBP_S] = REDUCE_SCATTER, [SBP_B] = ALL_REDUCE, [SBP_P] = STAY},
 };
 
-/* Combines the effects of two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes have two
- * different effects of this kind. */
+/* Combines what a move does along two axes: returns the effect that is neither STAY nor LOCAL; MIXED if the axes
+ * have two different effects of this kind. */
 static enum turn
 combine_turns(enum turn a, enum turn b)
 {
@@ -49,7 +50,8 @@ same_named_entry(struct sbp a, struct sbp b)
     return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
 }
 
-/* Combines the effects of all axes. Both meshes must have the same shape. */
+/* Returns what the move does along all its axes together (enum turn); MIXED if axes that send do different things.
+ * Both meshes must have the same shape. */
 static enum turn
 turn_by_axis(const struct layout *from, const struct layout *to)
 {
@@ -84,7 +86,8 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     int x = only_kind(from), y = only_kind(to);
     if (p == q) {
         enum turn turn = turn_by_axis(from, to);
-        /* bytes are sent although all effects are LOCAL, because an inner cut of the same dimension also moved */
+        /* Here bytes are sent. With LOCAL no axis sends by itself, but several axes cut one dimension: the change of
+         * an outer cut has moved the parts of an inner one. */
         return turn_text[turn == LOCAL ? MIXED : turn];
     }
     if (same_mesh(p, q) && turn_by_axis(from, to) == STAY && x != SBP_B && !layout_has_partial(from)) return "permute";
@@ -93,10 +96,10 @@ box_name(const struct type *t, const struct layout *from, const struct layout *t
     return "exchange";
 }
 
-/* ---- steps as text ---- */
+/* ---- print steps as text ---- */
 
 enum {
-    MANY = 6,   /* maximum numbers of steps per line, and of sources per step */
+    MANY = 6,   /* maximum number of steps in a line, and of sources in a step; further ones are omitted */
     LINES = 64, /* maximum number of lines */
 };
 
@@ -123,7 +126,7 @@ print_plan_step(const struct box_plan *p, const struct box_step *step, struct st
     if (step->nsource > MANY) str_addf(s, ", ... (%d in total)", step->nsource);
 }
 
-/* Prints the work of a rank in one line, without the rank's number. */
+/* Prints the steps of a rank in one line, without the rank's number. */
 static void
 print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
 {
@@ -135,7 +138,8 @@ print_work(const struct box_plan *p, const struct box_work *w, struct str *s)
     if (w->nstep > MANY) str_addf(s, "; ... (%d in total)", w->nstep);
 }
 
-/* Returns the i-th work of a plan: first the stages, then the destination shards; NULL: no more. */
+/* Returns the i-th work (steps of one rank) of a plan: first the stages, then the destination shards; NULL: no
+ * more. */
 static const struct box_work *
 work_at(const struct box_plan *p, int32_t i)
 {
@@ -157,7 +161,7 @@ box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s)
     str_addf(s, ", in %d segments%s, %d chunks", (int)nleg, back ? " and back" : "", (int)nchunk);
 }
 
-/* Prints the work of all ranks. Consecutive ranks with equal work share a line. */
+/* Prints the steps of all ranks. Consecutive ranks with equal steps share a line. */
 void
 box_print(const struct box_plan *p, struct str *s)
 {

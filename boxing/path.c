@@ -54,13 +54,14 @@ struct search {
     struct type type;
     const struct layout *from, *to;
     const struct box_cost *cost;
-    uint8_t stands[MAX_AXIS]; /* by axis: the first axis that equals this axis (find_equal_axes) */
+    uint8_t stands[MAX_AXIS]; /* by axis: first axis that is interchangeable with this axis (find_equal_axes) */
     int64_t bound;
     bool every;  /* true: list paths of every length; false: only the cheapest */
     double best; /* price of the cheapest path so far, ns */
     struct state *state;
     int32_t nstate, capacity;
-    int32_t level;           /* index of the first state with the number of hops that is being processed */
+    /* index of the first state with the number of hops (collective steps) that is being processed */
+    int32_t level;
     struct hash_table found; /* states by representative layout */
     struct arena kept;       /* memory of the caches and buffers below */
     struct hash_table known; /* cache of box_bytes_known() */
@@ -74,7 +75,7 @@ struct price {
     int64_t *received; /* bytes received, by examined rank */
 };
 
-/* ---- the price of one hop ---- */
+/* ---- price one hop (collective step) ---- */
 
 struct load {
     /* load of a rank: alpha: messages; beta: bytes received; gamma: bytes reduced; copy: bytes copied within the
@@ -82,7 +83,8 @@ struct load {
     double alpha, beta, gamma, copy;
 };
 
-/* Lists the positions of a mesh to examine: all positions, or the corners. */
+/* Lists the positions of a mesh whose bytes are examined: all positions of a small mesh, the corners of a large
+ * one. */
 static int32_t
 probes(const struct place *p, int32_t *pos)
 {
@@ -117,8 +119,8 @@ count_senders(struct arena *a, const struct box_work *w, int32_t self)
     return n - (sorted_find(rank, n, self) >= 0);
 }
 
-/* Returns the load of a rank that fills one stage or destination shard. self: number of the rank's device as a
- * source; -1: the rank is no source, because the device kinds differ. */
+/* Returns the load of a rank that fills one stage or destination shard. self: device number of the rank, to tell its
+ * own data from received data; -1: all data is received, because the device kinds differ. */
 static struct load
 load_of(struct arena *a, const struct box_plan *p, const struct box_work *w, int32_t self)
 {
@@ -227,10 +229,11 @@ price_once(struct search *s, const struct layout *from, const struct layout *to)
     return p;
 }
 
-/* ---- bytes that single ranks receive ---- */
+/* ---- reject paths on which a rank receives too many bytes ---- */
 
-/* Selects the ranks that must not receive more bytes than in the direct exchange. Without P selects none: then some
- * rank receives more only if the total is larger, and such paths are rejected anyway. */
+/* Selects the ranks to check: they must not receive more bytes than in the direct exchange. Without P selects
+ * none, because then a rank receives more only if the total is larger, and paths with a larger total are rejected
+ * anyway. */
 static void
 watch_ranks(struct search *s)
 {
@@ -254,7 +257,7 @@ received_after(struct search *s, const struct state *was, const struct price *ho
     return quota_lasts(&s->quota, hop->to, sum) ? sum : NULL;
 }
 
-/* ---- interchangeable axes ---- */
+/* ---- find interchangeable axes ---- */
 
 static bool
 same_path_entry(struct sbp x, struct sbp y)
@@ -262,8 +265,8 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
 }
 
-/* Returns true if all shards of the layout have equal sizes and can be cut into equal slices. So the number of ranks
- * must divide the size of every split dimension, and of at least one dimension. */
+/* Returns true if all shards of the layout have equal sizes and can be cut into equal slices. This holds if the
+ * number of ranks divides the size of every split dimension, or of some dimension if none is split. */
 static bool
 parts_are_equal(const struct search *s, const struct layout *l)
 {
@@ -275,9 +278,9 @@ parts_are_equal(const struct search *s, const struct layout *l)
     return equal;
 }
 
-/* Finds equal axes. Two axes are equal if they have one size, have the same entries in `from` and in `to`, and split
- * no dimension. Exchanging two equal axes in all layouts of a path only renumbers ranks, and so gives an equivalent
- * path. */
+/* Finds pairs of interchangeable axes. Two axes are interchangeable if they have one size, have the same entries in
+ * `from` and in `to`, and split no dimension. Exchanging them in all layouts of a path only renumbers ranks, and so
+ * gives an equivalent path. */
 static void
 find_equal_axes(struct search *s)
 {
@@ -304,8 +307,8 @@ weight(const struct layout *l, int axis)
     return (x.kind << 8 | x.axis) * MAX_AXIS + (x.kind == SBP_S ? at : 0);
 }
 
-/* Returns the representative of the layouts that an exchange of equal axes makes from l: sorts the entries of equal
- * axes. */
+/* Returns the layout that represents l and all layouts that differ from l only by an exchange of interchangeable
+ * axes: sorts the entries of these axes. */
 static const struct layout *
 layout_stands_for(const struct search *s, const struct layout *l)
 {
@@ -338,7 +341,7 @@ layout_stands_for(const struct search *s, const struct layout *l)
     return out;
 }
 
-/* Returns true if an earlier axis equals this axis and has the same entry. */
+/* Returns true if an earlier axis is interchangeable with this axis and has the same entry. */
 static bool
 is_repeated_axis(const struct search *s, const struct layout *l, int a)
 {
@@ -349,7 +352,7 @@ is_repeated_axis(const struct search *s, const struct layout *l, int a)
     return false;
 }
 
-/* ---- the search ---- */
+/* ---- search for the cheapest path ---- */
 
 /* Returns the bytes of the largest shard, which is at position 0, because the first part of every split is the
  * largest. */
@@ -504,7 +507,7 @@ try_all(struct search *s, int32_t before)
     try_hop(s, before, s->to);
 }
 
-/* ---- turning states into candidates ---- */
+/* ---- turn states into candidates ---- */
 
 static struct box_candidate
 path_candidate(const struct search *s, int32_t last)

@@ -32,10 +32,11 @@ struct maker {
     struct grid from, to;
     struct deal deal;
     struct relay relay; /* used if the plan has a hierarchical reduction */
-    int32_t leg; /* in a hierarchical reduction with `back`: segment of the destination shard that is being planned */
+    /* (hierarchical reduction with `back`) segment of ranks that holds the destination shard being planned */
+    int32_t leg;
     struct box_plan *plan;
-    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal works */
-    int32_t replica;            /* source replica from which the steps being planned read */
+    struct memo addends, parts; /* addends: cache of equal lists of sources; parts: cache of equal lists of steps */
+    int32_t replica;            /* index of the source replica from which the current steps read */
     struct box_step *step;      /* steps of the work being planned; allocated by malloc */
     int32_t nstep, capacity;
 };
@@ -126,7 +127,7 @@ set_sources(struct maker *m, struct box_step *step, int32_t group)
 
 /* ---- stages ---- */
 
-/* Adds the step for a share of a cell, if source position `pos` is the owner that reduces the share. */
+/* Adds the step for a share (slice) of a cell, if source position `pos` is the owner that reduces it. */
 static void
 plan_share(struct maker *m, int32_t pos, int32_t group, const struct box *cell)
 {
@@ -159,8 +160,8 @@ add_stage(struct maker *m, int32_t number)
     s->offset = offset;
 }
 
-/* Plans the stage of source position `pos`. For each cell of the position's shard, the stage holds the share that
- * `pos` reduces, for the group to which the addend of `pos` is assigned. */
+/* Plans the stage of source position `pos`: the buffer with the sums that this rank reduces. For each cell of its
+ * shard, the stage holds the share (slice) that `pos` reduces, for the group to which its addend is assigned. */
 static void
 plan_stage(struct maker *m, int32_t pos)
 {
@@ -205,8 +206,8 @@ whole(const struct maker *m, int32_t leg, int32_t share, int32_t chunk)
     return (struct box_source){grid_rank(&m->from, pos), number, box_stage_at(m->plan, number)};
 }
 
-/* Adds the step for a chunk of a share: the sources are the running sum of the segments before, then the addends of
- * this segment in the owner's replica. */
+/* Adds the step for a chunk of a share, a slice of a cell. The sources are the running sum of the segments before,
+ * then the addends of this segment in the owner's replica. */
 static void
 plan_handed(struct maker *m, int32_t leg, int32_t share, int32_t chunk, const struct box *cell)
 {
@@ -305,7 +306,8 @@ box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice)
     return k;
 }
 
-/* Copies the sum of a cell from its owners, share by share. */
+/* Adds the steps that copy the sum of a cell from its owners. Each owner has reduced one share (slice) of the
+ * cell. */
 static void
 copy_cell_shares(struct maker *m, const struct box *cell)
 {
@@ -317,7 +319,7 @@ copy_cell_shares(struct maker *m, const struct box *cell)
     }
 }
 
-/* Copies the sum of a cell, chunk by chunk, from the owners in the reader's segment. */
+/* Adds the steps that copy the sum of a cell, chunk by chunk, from the owners in the reader's segment. */
 static void
 copy_pieces(struct maker *m, const struct box *cell)
 {
@@ -430,8 +432,8 @@ box_rank_at(const struct box_plan *p, int32_t rank)
     return at;
 }
 
-/* Adds up the bytes received by each device. all: source and destination differ in device kind, so equal numbers are
- * different devices. */
+/* Adds up the bytes that each device receives. all: true if source and destination differ in device kind. Equal
+ * device numbers are different devices then, so all sources count. */
 static void
 count_work(struct box_plan *p, const struct box_work *w, bool all)
 {

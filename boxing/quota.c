@@ -15,9 +15,9 @@
 /* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {
     const struct layout *at;
-    int64_t *alone;    /* by index of rank: limit for this rank alone */
+    int64_t *alone;    /* by index of rank: limit of bytes for this rank alone */
     int32_t *tile;     /* by index of rank: corner of its tile; -1: none; NULL: tiles are not checked */
-    int64_t *together; /* by corner: limit for all ranks of the tile together */
+    int64_t *together; /* by corner of a tile: limit of bytes for all ranks of the tile together */
 };
 
 static int64_t
@@ -56,9 +56,9 @@ least_sent(int64_t p, int64_t r, int32_t ngroup, int64_t m)
     return m ? MAX(all, 0) : 0;
 }
 
-/* Tiles of the rank at a mesh position, named by their corners. has: tile of which the rank holds an addend. wants:
- * tile that the rank needs; -1: none. group: index of the addend that the rank has in the destination; ranks with the
- * same addend form a group, and the destination has one group per addend. */
+/* What the rank at a mesh position has and needs; a tile is named by its corner. has: tile of which the rank holds
+ * an addend. wants: tile that the rank needs; -1: none. group: index of the addend that the rank gets in the
+ * destination. Ranks with the same addend form a group. */
 struct claim {
     int32_t has, wants, group;
 };
@@ -73,9 +73,9 @@ claims_of(const struct grid *g, const struct grid *h, struct claim *claim)
     }
 }
 
-/* Considers the ranks that hold and need the same tiles as the rank at position pos. Returns the number of these
- * ranks in the smallest group. -1: an earlier position has the same tiles, so the call for that position has counted
- * these ranks. 0: there are more than QUOTA_TILES groups, so they are not counted. */
+/* Returns the size of the smallest group among the ranks that have and need the same tiles as the rank at `pos`. -1:
+ * these ranks were counted at an earlier position. 0: there are more than QUOTA_TILES groups, so the ranks are not
+ * counted. */
 static int32_t
 smallest_group(const struct grid *g, const struct grid *h, const struct claim *claim, int32_t pos)
 {
@@ -90,8 +90,8 @@ smallest_group(const struct grid *g, const struct grid *h, const struct claim *c
     return least;
 }
 
-/* Returns a lower bound of the bytes that the ranks of a claim receive together, beyond the sum of their individual
- * bounds. */
+/* Returns a lower bound of the bytes that all ranks with this claim (the tiles that they have and need) receive
+ * together, beyond the sum of their individual bounds. */
 static int64_t
 left_to_add(const struct quota *q, const struct grid *g, const struct grid *h, const struct claim *at, int32_t members)
 {

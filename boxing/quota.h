@@ -26,7 +26,7 @@ struct quota {
 };
 
 /* Returns false if a path will certainly exceed the quota, given its current layout and the bytes received so far.
- * The path must send the least bytes over all ranks. */
+ * Meaningful only for paths that send the least bytes over all ranks. */
 bool quota_lasts(struct quota *q, const struct layout *at, const int64_t *received);
 
 #endif

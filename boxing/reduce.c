@@ -76,7 +76,7 @@ static combine_fn *const combine[NDTYPE][NREDUCE] = {
     [DT_BOOL] = {[RED_SUM] = both_any_bool, [RED_MAX] = both_any_bool, [RED_MIN] = both_all_bool},
 };
 
-/* ---- views as rows ---- */
+/* ---- iterate over views, row by row ---- */
 
 /* Loop over the outer dimensions of several views; each iteration processes one row. A row consists of the last
  * dimensions, as many as are dense in all views. */
@@ -124,7 +124,8 @@ row_at(const struct view *v, const void *data, const struct rows *r, int64_t row
 
 /* ---- computing steps ---- */
 
-/* State of a reduction, in the dtype of the operands; f32 if some operands are halves and others floats. */
+/* State of a reduction, in the dtype of the operands; f32 if some operands are halves (bf16 or f16) and others
+ * f32. */
 struct summing {
     combine_fn *fn;
     enum dtype dtype;
@@ -135,8 +136,8 @@ struct summing {
     const void *of;
 };
 
-/* Returns the elements of source k in the dtype of the sum. If halves and floats are mixed, converts halves into
- * `room`. */
+/* Returns the elements of source k in the dtype of the sum. If some sources are halves (bf16 or f16) and others f32,
+ * converts halves into `room`. */
 static const void *
 source_at(const struct summing *s, int k, int64_t row, int64_t i, int64_t n, float *room)
 {

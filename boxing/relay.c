@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Returns the number of owners in a segment. */
+/* Returns the number of owners in a segment: ranks that reduce a share of a cell. */
 static int32_t
 leg_size(const struct relay *r, int32_t leg)
 {

@@ -76,7 +76,7 @@ scene_of(struct scene *s, struct arena *a, const struct type *t, const struct la
     }
 }
 
-/* Returns the part of page dimension k that a page shows. */
+/* Returns which part of a dimension a page shows. k: index of the dimension among those drawn as pages. */
 static int
 page_part(const struct scene *s, int page, int k)
 {

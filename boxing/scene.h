@@ -27,7 +27,7 @@ struct parts {
 
 struct scene {
     struct grid grid;
-    int row, col; /* dimension drawn downwards, and dimension drawn across; -1: none */
+    int row, col; /* dimension drawn downwards (row) and dimension drawn across (col); -1: none */
     struct parts rows, cols;
     int npage; /* number of pages: combinations of parts of the other split dimensions */
     int npage_dim, page_dim[MAX_DIM];
@@ -40,7 +40,7 @@ struct scene {
 /* Makes a scene. other: second layout that is drawn beside l, so both scenes use the same dimensions; NULL: none. */
 void scene_of(struct scene *s, struct arena *a, const struct type *t, const struct layout *l,
               const struct layout *other);
-/* Returns the mesh position that holds a tile of one sheet. */
+/* Returns the mesh position that holds a tile of one sheet (the drawing of one replica of one addend). */
 int32_t scene_pos(const struct scene *s, int page, int row, int col, int addend, int replica);
 /* Prints the ranks that hold a tile of one addend: "0, 2, ..., 14". */
 void scene_label(const struct scene *s, int page, int row, int col, int addend, struct str *out);
@@ -63,7 +63,7 @@ size_t scene_color(int32_t rank, size_t n);
 /* Prints a number of bytes with a unit: 96 B, 1.5 KiB, 32 MiB. */
 void bytes_print(int64_t bytes, struct str *out);
 
-/* Figures of a move's plan. Figures of single ranks are left out if the meshes are too large to plan. */
+/* What is printed about a move's plan. Bytes of single ranks are left out if the meshes are too large to plan. */
 struct move_text {
     const char *name;
     int64_t bytes;

@@ -17,14 +17,14 @@ enum {
     SHEET_WIDTH = 24, /* width of a sheet if there is space, characters */
     SHEET_HEIGHT = 5,
     MAX_SHEET = 3,
-    PARTS = 4,  /* maximum number of parts that are listed with their origin */
-    BLOCKS = 4, /* maximum numbers of blocks per part, and of ranks per block */
+    PARTS = 4,  /* maximum number of destination shards whose blocks are listed with their source ranks */
+    BLOCKS = 4, /* maximum numbers of listed blocks of a shard, and of listed source ranks of a block */
 };
 
 struct cell {
     char glyph[4]; /* a UTF-8 character, NUL-terminated; empty: blank */
-    /* number of an ANSI colour (of 256): FAINT colours the character; any other colours its background, on which
-     * text is black; 0: none */
+    /* ANSI colour number (of 256); 0: none. FAINT is the colour of the character itself. Any other number is the
+     * colour of its background, and the character is black */
     uint8_t color;
 };
 
@@ -76,7 +76,7 @@ canvas_print(const struct canvas *c, bool color, struct str *s)
 
 /* ---- one sheet ---- */
 
-/* Positions of lines, edge[0] to edge[n], relative to the sheet. */
+/* Positions of the n + 1 lines that bound the parts of a dimension, in characters from the sheet's corner. */
 struct edges {
     struct shown part;
     int edge[SHOWN + 1];
@@ -149,7 +149,7 @@ draw_text_labels(struct canvas *c, const struct scene *s, const struct edges *co
     str_free(&label);
 }
 
-/* ---- stacks and pages ---- */
+/* ---- draw stacks and pages ---- */
 
 /* Gives each tile a size in proportion to its share of `space`, but at least the size of its label. */
 static void
@@ -329,7 +329,7 @@ print_scene_step(const struct scene *sc, const struct box_step *step, bool color
     if (step->nsource > BLOCKS) str_add(s, " + ...");
 }
 
-/* Prints the sources of the first parts: "rank 2: [0:2, :] of 0, [2:4, :] of 1". */
+/* Prints the sources of the first shards: "rank 2: [0:2, :] of 0, [2:4, :] of 1". */
 static void
 print_origins(const struct scene *sc, bool color, struct words *w)
 {

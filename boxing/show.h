@@ -1,9 +1,9 @@
 /* show.h - draws layouts, and moves between them, for a terminal and as SVG.
  *
  * A sheet is a rectangle that stands for the tensor. B axes stack sheets, one per replica. S axes cut a sheet into
- * tiles, marked with their ranks. P axes put stacks side by side, with a plus (or max, min) between them. Cut
- * dimensions beyond two become pages. Pictures of large meshes omit the middle. All functions append to the caller's
- * text and keep no state; any thread. */
+ * tiles, marked with their ranks. P axes put stacks of sheets side by side, one per addend, with a plus (or max,
+ * min) between them. A page is one combination of parts of the split dimensions beyond two. Pictures of large meshes
+ * omit the middle. All functions append to the caller's text and keep no state; any thread. */
 #ifndef RILLE_BOXING_SHOW_H
 #define RILLE_BOXING_SHOW_H
 

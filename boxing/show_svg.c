@@ -186,7 +186,7 @@ draw_svg_ticks(struct str *s, const struct scene *sc, const struct edges *cols, 
     }
 }
 
-/* ---- stacks, pages, layouts ---- */
+/* ---- draw stacks, pages and layouts ---- */
 
 /* Draws the sheets of one addend; the first replica is in front. */
 static void

@@ -19,8 +19,8 @@ struct bus {
     const struct bus_kind *kind;
 };
 
-/* Callbacks of an end's event loop. The zmq bus calls them on the end's thread; the simulator calls them on the
- * thread that drives the simulator. */
+/* Functions of the event loop of an end (one thread's access to the bus). The zmq bus calls them on the end's
+ * thread; the simulator calls them on the thread that drives the simulator. */
 struct bus_user {
     void *of;
     /* Receives the messages that have arrived and does one unit of work. If `wait` is true and the end has nothing
@@ -29,21 +29,22 @@ struct bus_user {
     /* Returns true if the end can do something now, without a message. NULL: an end without a message has nothing to
      * do. */
     bool (*busy)(const void *of);
-    /* Returns the time, ns (CLOCK_MONOTONIC), after which busy() becomes true without a message: a sleep ends then.
-     * 0: no limit. NULL: sleeps have no limit. */
+    /* Returns the time from now, ns (CLOCK_MONOTONIC), after which busy() becomes true without a message. A sleep
+     * ends then. 0: no limit. NULL: sleeps have no limit. */
     int64_t (*waits)(const void *of);
 };
 
-/* Ways in which a receive waits for a message. BUS_LOOK: it does not wait; BUS_WAIT: it spins, then sleeps;
- * BUS_SLEEP: it sleeps at once. */
+/* Says how a receive waits for a message. BUS_LOOK: it does not wait; BUS_WAIT: it spins, then sleeps; BUS_SLEEP: it
+ * sleeps at once. */
 enum bus_wait { BUS_LOOK, BUS_WAIT, BUS_SLEEP };
 
 struct bus_options {
-    int process;      /* number of the process that opens the bus; its ends are threads 0 to nthread - 1 */
-    int nthread;      /* number of ends, at most MOST_THREADS */
-    int64_t spin_ns;  /* time that an idle end spins before it sleeps, ns; 0: sleeps at once */
-    uint64_t seed;    /* simulator: seed of all random choices */
-    struct bus *with; /* simulator: an open bus of another process, where the new ends are added; NULL: a new bus */
+    int process;     /* number of the process that opens the bus and runs its threads 0 to nthread - 1 */
+    int nthread;     /* number of ends (one per thread), at most MOST_THREADS */
+    int64_t spin_ns; /* time that an idle end spins before it sleeps, ns; 0: sleeps at once */
+    uint64_t seed;   /* simulator: seed of all random choices */
+    /* simulator: an open bus of another process, to which the new threads' ends are added; NULL: a new bus */
+    struct bus *with;
 };
 
 struct bus_kind {
@@ -53,9 +54,11 @@ struct bus_kind {
     /* Closes the bus and drops undelivered messages; sets *b to NULL. A second call does nothing. Called on the
      * session's thread, after the other threads were joined. */
     void (*close)(struct bus **b);
-    /* Opens further ends, up to end nthread - 1; closes none. Called on the session's thread, between runs. E_BUS. */
+    /* Opens further ends (one per thread), up to end nthread - 1. Opens nothing if there are that many. Called on
+     * the session's thread, between runs. E_BUS. */
     int (*grow)(struct bus *b, int nthread);
-    /* Sets or replaces the event loop of an end. Called on the session's thread, between runs. */
+    /* Sets or replaces the event loop of an end (one thread's access to the bus). Called on the session's thread,
+     * between runs. */
     void (*attach)(struct bus *b, uint32_t end, struct bus_user user);
     /* Sends a message from end m->from to end m->to, which must differ; called on the thread of m->from. Never
      * blocks and never loses a message. Allocates no memory, but the simulator's queues may grow. E_BUS: the bus is
@@ -66,21 +69,21 @@ struct bus_kind {
      * signal or a nudge; then the caller checks its flags and waits again. A receive also returns 0 if no thread can
      * ever send (single thread, simulator). */
     int (*recv)(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait);
-    /* Wakes the thread of an end if it sleeps for a message, because busy() of the end has become true. Any thread.
-     * NULL: no thread of this bus sleeps. */
+    /* Wakes the thread of an end if it sleeps for a message. Called when busy() of the end has become true. Any
+     * thread. NULL: no thread of this bus sleeps. */
     void (*nudge)(struct bus *b, uint32_t end);
-    /* Makes progress on behalf of end `self`, whose thread waits for its run. The zmq bus takes a turn at end `self`
-     * and may sleep. The simulator takes a turn at an end that the seed selects, and returns false if nothing can
-     * happen any more. */
+    /* Lets the event loops make progress while the thread of end `self` waits for its run. The zmq bus calls turn()
+     * of end `self`, which may sleep. The simulator calls turn() of an end that its seed selects, and returns false
+     * if nothing can happen any more. */
     bool (*drive)(struct bus *b, uint32_t self);
-    /* Selects one of n > 0 possible next events. The zmq bus selects the first event; the simulator selects an event
-     * at random. */
+    /* Returns which of n > 0 possible next events happens, as an index. The zmq bus selects the first event; the
+     * simulator selects an event at random. */
     uint64_t (*choose)(struct bus *b, uint64_t n);
-    /* Lets ends receive messages of runs up to this number. The caller must have completed the state that a starting
-     * thread reads. Called on the session's thread. NULL: the bus cannot deliver messages before the run they belong
-     * to. */
+    /* Lets threads receive messages of runs up to this number. Called on the session's thread, after it has
+     * written the run's state that other threads read. NULL: the bus cannot deliver messages before the run they
+     * belong to. */
     void (*admit)(struct bus *b, uint32_t run);
-    /* Returns true if this end has no unsent messages. Later receives send the unsent messages. Called on the end's
+    /* Returns true if this end has no unsent messages. If it has, its next receives send them. Called on the end's
      * thread. NULL: always true. */
     bool (*settled)(const struct bus *b, uint32_t self);
     bool threaded;                        /* true: an end has a thread; false: the caller runs all event loops */

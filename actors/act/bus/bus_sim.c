@@ -1,10 +1,10 @@
-/* bus_sim.c - a bus without threads: a seed decides the order of deliveries and of turns.
+/* bus_sim.c - a bus without threads: a seed decides in which order messages are delivered and threads run.
  *
- * The caller drives the event loops of all ends, of one or several processes. A sent message waits in the queue of
- * its (source, destination) pair. A receive delivers the first messages of a random number of random queues,
- * possibly of none. So every delay, and every order across queues that threads could show, can occur, but the order
- * within a queue is kept. The same seed and the same calls give the same deliveries, so a race is reproduced by its
- * seed. */
+ * The caller drives the event loops of all ends (simulated threads), of one or several processes. A sent message
+ * waits in the queue of its (source, destination) pair. A receive delivers the first messages of a random number of
+ * random queues, possibly of none. So every delay, and every order across queues that threads could show, can occur,
+ * but the order within a queue is kept. The same seed and the same calls give the same deliveries, so a race is
+ * reproduced by its seed. */
 #include "actors/act/bus/bus.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
@@ -22,7 +22,7 @@ struct queue {
 
 struct sim_end {
     uint32_t addr;
-    struct bus_user user; /* event loop of the end; turn NULL: none attached yet */
+    struct bus_user user; /* event loop of the end; its `turn` is NULL until attach() sets the loop */
     struct queue *from;   /* queues of messages to this end, by index of the sending end */
 };
 
@@ -51,14 +51,16 @@ choose_sim(struct bus *b, uint64_t n)
 {
     assert(!b->kind->threaded && n > 0);
     struct sim_bus *s = (struct sim_bus *)b;
-    uint64_t uneven = -n % n; /* 2^64 mod n; r < uneven is drawn again, because such r favour small results */
+    /* 2^64 mod n. A draw below it is repeated, because keeping it would make small results more likely */
+    uint64_t uneven = -n % n;
     uint64_t r;
     do r = sim_bus_random(&s->random);
     while (r < uneven);
     return r % n;
 }
 
-/* Returns the index of the end with this address; the ends of a process have adjacent indices. */
+/* Returns the index, among all simulated threads, of the thread with this bus address. The threads of a process have
+ * adjacent indices. */
 static int
 sim_end_of(const struct sim_bus *s, uint32_t addr)
 {
@@ -108,8 +110,8 @@ ready(const struct sim_bus *s, const struct sim_end *e, int number, struct queue
     return n;
 }
 
-/* Delivers the first messages of random queues. A random choice selects a queue, or ends the receive. A receive that
- * waits delivers at least one message. */
+/* Delivers the first messages of random queues. Each random choice selects a queue, or ends the receive. If `wait`
+ * is set, at least one message is delivered. */
 static int
 recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wait)
 {
@@ -128,7 +130,7 @@ recv_sim(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return n;
 }
 
-/* Returns true if no end can act and no message is queued, so nothing will ever happen again. */
+/* Returns true if no end has anything to do and no message is queued, so the run is deadlocked or over. */
 static bool
 quiet(const struct sim_bus *s)
 {

@@ -41,9 +41,10 @@ struct end {
     _Alignas(CACHE_LINE) struct waker waker;
     atomic_int core; /* processor core on which the thread last waited; may be out of date */
     /* Fields used by the end's thread only. The doorbells are also incremented by the senders. */
-    _Alignas(CACHE_LINE) struct doorbell *bell; /* doorbells of this end, by sending thread */
-    uint64_t taken[MOST_THREADS];               /* number of messages received, by sending thread */
-    void *link[MOST_THREADS];                   /* PAIR socket to the thread with this index; NULL: not linked */
+    /* counters of the messages sent to this thread (doorbells), by sending thread */
+    _Alignas(CACHE_LINE) struct doorbell *bell;
+    uint64_t taken[MOST_THREADS]; /* number of messages received, by sending thread */
+    void *link[MOST_THREADS];     /* PAIR socket to the thread with this index; NULL: not linked */
     int first; /* number of the thread whose messages are received first; rotates, so that no thread waits for ever */
     struct bus_user user;
 };
@@ -55,7 +56,8 @@ struct zmq_bus {
     int64_t spin_ns;
     void *context;
     struct end *end;
-    struct doorbell *bell; /* array of most * most doorbells, by destination thread, then source thread */
+    /* array of most * most doorbells (counters of messages), by destination thread, then source thread */
+    struct doorbell *bell;
 };
 
 /* ---- messages ---- */
@@ -86,8 +88,8 @@ recv_frame(void *socket, void *bytes, size_t n)
     assert(got == (int)n);
 }
 
-/* Returns the number of bus endpoints, one per thread, as the calling thread sees it. The number may be out of date,
- * but a thread that does not see the newest endpoint yet has received no message from that endpoint. */
+/* Returns the number of threads with sockets, as the calling thread sees it. The number may be out of date. That is
+ * harmless: a thread that does not see the newest thread yet has received no message from it. */
 static inline int
 bus_has_threads(const struct zmq_bus *z)
 {
@@ -113,7 +115,7 @@ nudge_zmq(struct bus *b, uint32_t end)
     waker_wake(&((struct zmq_bus *)b)->end[addr_thread(end)].waker);
 }
 
-/* Returns true if a message has arrived, or if the end can do something without a message. */
+/* Returns true if a message has arrived for the thread, or if it can do something without a message. */
 static bool
 bus_zmq_rung(const struct zmq_bus *z, const struct end *e)
 {
@@ -166,7 +168,7 @@ bus_zmq_spin(const struct zmq_bus *z, struct end *e)
 {
     int64_t budget = z->spin_ns, begin, now;
     if (budget <= 0) return false;
-    if (rings_soon(z, e)) return true; /* fast path: returns before the clock is read */
+    if (rings_soon(z, e)) return true; /* a short look without the clock, because reading the clock costs time */
     int core = system_core();
     begin = now_ns();
     atomic_store_explicit(&e->core, core, memory_order_relaxed);
@@ -205,7 +207,7 @@ recv_zmq(struct bus *b, uint32_t self, struct msg *m, int max, enum bus_wait wai
     return bus_zmq_collect(z, e, m, max);
 }
 
-/* Takes a turn at the session's end. The other device threads take their turns themselves. */
+/* Runs one turn of the event loop of the session's thread. The other device threads run their own loops. */
 static bool
 drive_zmq(struct bus *b, uint32_t self)
 {

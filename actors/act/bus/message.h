@@ -11,14 +11,14 @@
 #include "runtime/base/base.h"
 
 enum msg_kind {
-    /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`; its readers are
-     * fan `fan` of the result. With out = MSG_FAR, the SEND of a channel tells the RECV `task` that a micro-batch
-     * can be received; on a direct channel, that the micro-batch is being sent. `reg` is then the number of the
-     * link's act, from 0 (p2p.h). */
+    /* producer -> thread of readers: register `reg` of result (task, out) holds micro-batch `piece`. The readers are
+     * the result's group `fan`, all on the receiving thread. With out = MSG_FAR, the message concerns a channel
+     * between hosts: the SEND tells the RECV `task` that micro-batch `piece` can be received. On a direct channel
+     * (p2p.h), it tells that the send is enqueued, and `reg` is the number of the act on the link, from 0. */
     MSG_FULL = 1,
     /* thread of readers -> producer: no reader on this thread uses register `reg` of result (task, out) any more.
-     * With out = MSG_FAR, the RECV of a channel tells the SEND `task` that a micro-batch was received; on a direct
-     * channel, that the RECV is ready for another micro-batch. */
+     * With out = MSG_FAR, the RECV of a channel between hosts tells the SEND `task` that a micro-batch was received.
+     * On a direct channel (p2p.h), it tells that the RECV is ready for another micro-batch. */
     MSG_FREE,
     MSG_START, /* session -> thread: begin run number `run` */
     MSG_STOP,  /* session -> thread: start no more acts, and answer with MSG_END */
@@ -37,7 +37,7 @@ struct msg {
 };
 _Static_assert(sizeof(struct msg) == 32, "a message must fit inline in a ZeroMQ message");
 
-enum { MSG_FAR = UINT16_MAX }; /* value of `out` in messages between the two ends of a channel */
+enum { MSG_FAR = UINT16_MAX }; /* value of `out` in messages between SEND and RECV, the two ends of a channel */
 /* An address has 22 bits of process number and 10 bits of thread number. */
 enum { ADDR_THREAD_BITS = 10, ADDR_PROCESS_BITS = 22, MOST_THREADS = 64 };
 static inline uint32_t

@@ -17,7 +17,8 @@
 
 #include <stdatomic.h>
 
-/* Returns the first act in flight on stream f (NULL: on any stream) whose work is not complete; NULL: none. */
+/* Returns the first act in flight on stream f whose work is not complete; NULL: none. If f is NULL, searches all
+ * streams of the thread. */
 static const struct under_way *
 first_under_way(const struct worker *w, const struct flow *f)
 {
@@ -195,8 +196,8 @@ activity_waiting(const struct run *r, int thread, char *text, size_t size)
 
 /* ---- busy time ---- */
 
-/* Returns the first device of the session's thread; -1: another thread, or a thread with streams, whose devices are
- * charged when they work. */
+/* Returns the device to which the session's thread is charged at the start of a run: its first device. -1: it is
+ * another thread, or a thread with streams, whose devices are charged when their work begins. */
 static int32_t
 device_at_start(const struct worker *w)
 {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate mistakes, to test that tests find them */
+#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate bugs, to show that the tests detect them */
 #define FAULT(mistake) false
 #endif
 
@@ -47,7 +47,8 @@ deliver(struct worker *w, const struct reader *r)
     if (++w->actors->actor[r->task].in[r->port].tokens == p->need) await_less(w, r->task);
 }
 
-/* Notifies readers `first` to end - 1 of a fan on this thread that a register is full, or that a signal was sent. */
+/* Notifies readers `first` to end - 1 of a fan: the readers of a result on this thread. A register of the result is
+ * full or, on a control edge, a signal was sent. */
 static void
 tell_readers(struct worker *w, const struct fan *fan, int first, int end)
 {
@@ -56,7 +57,7 @@ tell_readers(struct worker *w, const struct fan *fan, int first, int end)
     w->counts.messages += end - first;
 }
 
-/* Sets the number of readers of fan f, on this thread, that have to give register `reg` back. */
+/* Sets the number of readers that must return register `reg`: all readers of the result on this thread (fan f). */
 static void
 count_readers(struct worker *w, int task, int out, int f, int reg)
 {
@@ -65,7 +66,7 @@ count_readers(struct worker *w, int task, int out, int f, int reg)
     w->actors->left[w->actors->first_out[task] + out][f * o->nreg + reg] = o->fan[f].nreader - FAULT(READER_COUNT);
 }
 
-/* Records that a register is full, and notifies all readers of fan f. The fan must be on this thread. */
+/* Records that a register is full, and notifies the result's readers on this thread (fan f). */
 static void
 fan_arrive(struct worker *w, int task, int out, int f, int reg)
 {
@@ -101,8 +102,8 @@ give_back_register(struct worker *w, const struct in_port *p, int32_t *left, int
 
 /* ---- channels ---- */
 
-/* Uses up a credit of the channel, that is, a micro-batch that its task may send or receive, and notifies the task
- * at the channel's other end. */
+/* Uses one credit of the channel, and notifies the task at the channel's other end. A credit allows the task to
+ * send, or receive, one micro-batch. Direct channels do this in p2p.c. */
 static void
 pass_on_act(struct worker *w, int task, int piece)
 {
@@ -117,7 +118,8 @@ pass_on_act(struct worker *w, int task, int piece)
                                 .piece = (uint32_t)piece});
 }
 
-/* Handles a message about a channel. Checks the task index, because another process sent the message. */
+/* Handles a message from the other end of a channel. Checks the task index, because another process sent the
+ * message. */
 static void
 channel_arrive(struct worker *w, const struct msg *m)
 {
@@ -144,7 +146,8 @@ send_full(struct worker *w, int task, int out, int f, int reg, int piece)
                              .piece = (uint32_t)piece});
 }
 
-/* Claims the register that the act writes and returns its index. The next register may still be in use. */
+/* Claims the register that the act writes and returns its index. If the register for the next act is still in use,
+ * the actor waits for it. */
 static int
 take_register(struct actor *a, const struct out_port *p, struct out_state *s)
 {
@@ -156,8 +159,8 @@ take_register(struct actor *a, const struct out_port *p, struct out_state *s)
     return reg;
 }
 
-/* Counts one act's read of the input's register. Returns true if this input must return the register after the
- * act, and sets *reg to its index. */
+/* Counts that one more act has read the register of an input. Returns true if this input must return the register
+ * after the act, and sets *reg to its index. */
 static bool
 take_input(struct worker *w, struct actor *a, const struct in_port *p, struct in_state *s, int *reg)
 {
@@ -267,7 +270,7 @@ act_now(struct worker *w, int task)
 
 /* ---- acting on streams ---- */
 
-/* Returns the fill records (struct fill) of the result that an input reads, by register. */
+/* Returns, by register, the records of the stream work that filled the result that an input reads (struct fill). */
 static struct fill *
 fills_of(const struct worker *w, const struct in_port *p)
 {
@@ -365,7 +368,8 @@ done_inputs(struct worker *w, int task)
     }
 }
 
-/* Returns true if the device is idle: its streams have no work, and no open run has work left. */
+/* Returns true if the device is idle: its streams have no work, neither of this run nor of runs that were left
+ * open. */
 static bool
 has_nothing_to_do(const struct worker *w, int32_t device)
 {
@@ -383,7 +387,7 @@ may_finish(const struct flow *f)
     return !flow_empty(f) && stream_passed(f->stream, flow_oldest(f)->mark);
 }
 
-/* Finishes acts that wrote the inputs of act u, if they are older than u and their work on the device is complete.
+/* Finishes the acts that wrote the inputs of act u, if they were enqueued before u and their work is complete.
  * Called before u is finished, because streams may be polled in any order. */
 static void
 finish_inputs(struct worker *w, const struct under_way *u)
@@ -439,7 +443,7 @@ finish_oldest(struct worker *w, struct flow *f)
     lanes_ended(w, task, now);
 }
 
-/* ---- bytes that the transport still reads ---- */
+/* ---- finish acts whose bytes the transport has read ---- */
 
 /* Ends an act of a SEND task: notifies the readers of its control edges and returns the input registers. */
 static void
@@ -491,7 +495,8 @@ send_on(struct worker *w, int task, const struct act *a, int64_t begin_ns)
         end_sending(w, &s);
     } else {
         if (w->sends.nsending == w->sends.sending_capacity)
-            finish_sending(w); /* frees an entry: the receiver has acknowledged an act of the list */
+            /* makes room in the list: if it is full, the transport has read the bytes of at least one act */
+            finish_sending(w);
         assert(w->sends.nsending < w->sends.sending_capacity);
         w->sends.sending[w->sends.nsending++] = s;
         w->flows.nunder++;
@@ -511,7 +516,7 @@ bool
 worker_may_complete(const struct worker *w)
 {
     if (w->sends.nsending > 0 && !w->run->transport->nudges)
-        return true; /* the transport does not report progress, so it must be polled */
+        return true; /* must be polled, because the transport does not report progress */
     for (int32_t i = 0; i < w->sends.nsending; i++)
         if (sending_is_over(w, &w->sends.sending[i])) return true;
     for (int i = 0; i < w->flows.nflow && w->flows.nunder > 0; i++) {
@@ -604,7 +609,7 @@ worker_enqueue(struct worker *w, int task, int piece, struct flow *f)
     return u->mark;
 }
 
-/* Plants a mistake for tests: sets the addresses of the newest act to those of the task's next act. */
+/* Plants a bug for tests: sets the addresses of the newest act to those of the task's next act. */
 static void
 readdress(const struct worker *w, const struct flow *f)
 {
@@ -723,7 +728,7 @@ actor_reset(struct worker *w, int task)
     if (t->channel >= 0) {
         const struct channel *c = &w->plan->channel[t->channel];
         w->actors->channel[t->channel] = c->sends && !c->direct ? c->nreg : 0;
-        /* On a direct channel, the SEND also waits for its RECV; on other channels, the RECV also waits for bytes. */
+        /* In a direct channel, the SEND also waits for its RECV; in other channels, the RECV also waits for bytes. */
         a->waits += c->sends ? c->direct : !c->direct;
     }
     if (a->waits == 0) worker_ready(w, task);

@@ -2,10 +2,10 @@
  *
  *   An actor acts when every input has a full register and every output a free one.
  *
- * An act consumes a token of each input and a register of each output, runs the kernel, publishes the outputs to
- * their readers and returns the input registers to their producers. An act on a stream (flow.h) consumes tokens and
- * registers when it is enqueued. It publishes and returns registers at enqueue or on completion, according to the
- * synchronisation of the edge (in_port.token).
+ * A token is a full register that an input has not read yet. An act consumes a token of each input and a register of
+ * each output, runs the kernel, publishes the outputs to their readers and returns the input registers to their
+ * producers. An act on a stream (flow.h) consumes tokens and registers when it is enqueued. It publishes and returns
+ * registers at enqueue or on completion, according to the synchronisation of the edge (in_port.token).
  *
  * Only the device's thread touches an actor. A fan is the group of a result's readers on one thread. One message on
  * the bus notifies a fan on another thread. `waits` counts the ports of an actor that are not ready; 0: the actor is
@@ -42,7 +42,7 @@ struct worker {
     struct lanes lanes;
     struct flows flows;
     struct open_runs open;
-    struct waker rest; /* waker that streams wake; the thread sleeps on it if no message can arrive */
+    struct waker rest; /* waker on which the thread sleeps if no message can arrive; streams wake it */
     void **address;    /* storage for the addresses of an act's arguments and results */
     int32_t address_capacity;
     struct { /* acts of SEND tasks whose bytes the transport is still reading */
@@ -95,29 +95,33 @@ void worker_free(struct worker *w);
 void worker_begin(struct worker *w, struct run *run, uint32_t run_id);
 /* Handles a message of the current run. */
 void worker_receive(struct worker *w, const struct msg *m);
-/* Runs one act of a lane's ready task number i (0: the first in order). On failure sets w->outcome.status and
- * w->outcome.text. */
+/* Runs one act of ready task number i of a lane (0: the first in the lane's order). On failure sets
+ * w->outcome.status and w->outcome.text. */
 void worker_act(struct worker *w, struct lane *l, int i);
-/* Consumes a register of each output and a token of each input when an act begins. Notifies the readers that may act
- * before the act is complete. mark: stream mark of the enqueued work; 0: the work is not enqueued yet. */
+/* Claims a register of each output and consumes a full register of each input, when an act begins. Notifies the
+ * readers that may act before the act is complete. mark: stream mark of the enqueued work; 0: the work is not
+ * enqueued yet. */
 void worker_take_ports(struct worker *w, int task, int piece, int64_t mark);
 /* Enqueues the work of an act on its stream, which must have room. Returns the stream mark of the work; -1: failed,
  * see w->outcome.status. */
 int64_t worker_enqueue(struct worker *w, int task, int piece, struct flow *f);
-/* Adds a ready task to its lane. A direct RECV has no lane: this function notifies its SEND instead (p2p.h). */
+/* Adds a ready task to the queue of its lane. A RECV on a point-to-point link has no lane: its SEND is notified
+ * instead (p2p.h). */
 void worker_ready(struct worker *w, int task);
 /* Finishes acts whose stream work is complete. Returns false if no act was finished. */
 bool worker_complete(struct worker *w);
-/* Executes the next piece of work of one driven stream; `choose` selects the stream. Returns false if that stream
- * has no work that can run. */
+/* Executes the next piece of work of one stream, if streams are driven (advance only by this function). `choose`
+ * selects the stream. Returns false if that stream has no work that can run. */
 bool worker_step(struct worker *w, uint64_t (*choose)(struct bus *b, uint64_t n), struct bus *b);
 /* Returns true if worker_complete may find a completed act. */
 bool worker_may_complete(const struct worker *w);
 /* Sleeps until worker_may_complete() is true, for at most `ns` nanoseconds; ns 0: at most LOOK_UP_NS. */
 void worker_rest(struct worker *w, int64_t ns);
-/* Waits until stream f passes a mark. Advances all driven streams, because the mark may depend on other streams. */
+/* Waits until stream f passes a mark. If streams are driven by worker_step(), advances all of them, because the mark
+ * may depend on other streams. */
 void flow_await(struct worker *w, struct flow *f, int64_t mark);
-/* Executes work of the first driven stream that has work to run. Returns false if no stream has. */
+/* Executes work of the first stream that has work to run, if streams are driven by worker_step(). Returns false if
+ * no stream has work. */
 bool worker_drive(struct worker *w);
 /* Waits until all streams are empty, and drops the acts in flight. */
 void worker_drain(struct worker *w);

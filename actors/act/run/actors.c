@@ -20,8 +20,9 @@ make_fills(struct actors *a, int task)
         a->fill[a->first_out[task] + k] = ARENA_ARRAY(&a->arena, struct fill, t->out[k].nreg);
 }
 
-/* Allocates the reader counts (actors.left) as one array: the counts of the first result by [fan][register], then
- * those of the second result, and so on. */
+/* Allocates the counts of readers that still use a register (actors.left) as one array: the counts of the first
+ * result by [fan][register], then those of the second result, and so on. A fan is the readers of a result on one
+ * thread. */
 static void
 count_left(struct actors *a)
 {
@@ -44,8 +45,8 @@ count_left(struct actors *a)
         }
 }
 
-/* Lists one channel per other host, the first channel to that host, in the order of host numbers. STOP messages are
- * sent on these channels. */
+/* Lists one channel per other host: the first channel to that host, in the order of host numbers. STOP messages are
+ * sent to other hosts on these channels. */
 static void
 list_peers(struct actors *a)
 {

@@ -8,17 +8,17 @@
 struct communicator;
 
 struct in_state {
-    int32_t tokens; /* number of full registers (of a control edge: signals) that the input has not consumed */
+    int32_t tokens; /* number of full registers (of a control edge: signals) that this input has not read yet */
     int32_t used;   /* number of acts that have read the current register of the input */
     int32_t read;   /* index of the input's current register */
-    int32_t given;  /* on streams: number of completed acts that have read register `give` */
+    int32_t given;  /* on streams: number of completed acts that have read register `give`, the next to return */
     int32_t give;   /* on streams: index of the register that the input returns next */
     int32_t *left;  /* by register of the producer: number of readers on this thread that still use the register */
 };
 struct out_state {
     int32_t write;       /* index of the register that the next act writes */
     int32_t publish_reg; /* on streams: index of the register whose readers are notified at the next completion */
-    int32_t *readers;    /* by register: number of fans that still use the register */
+    int32_t *readers;    /* by register: number of threads whose readers still use the register */
 };
 struct actor {
     int32_t waits, begun, done;
@@ -36,17 +36,20 @@ struct actors {
     const struct plan *plan;
     struct actor *actor; /* actor of each task */
     int32_t *first_out;  /* index of the first result of each task, among the results of all tasks */
-    /* by result, then [fan][register]: number of readers that have not released the register. A fan is the readers of
-     * the result on one thread; that thread writes the numbers */
+    /* by result, then [fan][register]: number of readers that have not returned the register. A fan is the result's
+     * readers on one thread, and that thread writes the numbers */
     int32_t **left;
     /* by result, then register: the stream work that wrote the register; NULL: the device has no streams */
     struct fill **fill;
-    int64_t *busy_ns; /* busy time of each plan device in the last run, ns: the sum of its busy periods, each from the
-                         first act until the device is idle; written by the device's thread */
-    uint8_t *roles;   /* bit mask of the stream roles that each plan device needs (sync.h) */
-    int32_t *channel; /* by channel: micro-batches that the channel's task may send or receive now; direct RECV: number
-                         enqueued so far (p2p.h). Written by the task's thread */
-    int32_t *peer, npeer;               /* index of the first channel to each of the other hosts */
+    /* by plan device: busy time in the last run, ns. A busy period lasts from the first act until the device is
+     * idle; the time is the sum of these periods. Written by the device's thread */
+    int64_t *busy_ns;
+    uint8_t *roles; /* bit mask of the stream roles that each plan device needs (sync.h) */
+    /* by channel: number of micro-batches that the channel's task may send or receive now. For the RECV of a direct
+     * channel (p2p.h): number of acts enqueued so far. Written by the task's thread */
+    int32_t *channel;
+    /* peer: for each other host, index of the first channel to it; npeer: number of other hosts */
+    int32_t *peer, npeer;
     struct communicator **communicator; /* communicators in which this plan has ranks, in order of creation */
     int32_t ncommunicator;
     int32_t naddress;      /* largest number of arguments and results of a task */
@@ -60,8 +63,8 @@ void actors_free(struct actors **a);
 size_t actors_bytes(const struct actors *a); /* returns the bytes of host memory that the actors use */
 /* Returns true if the task began an act in the last run. If that run failed, the task's results may be half written. */
 bool actors_acted(const struct actors *a, int task);
-/* Record which tasks acted in a run of another process. actors_clear sets the act counts of all tasks to 0;
- * actors_mark sets the count of a task that acted. */
+/* Record which tasks acted in a run of another process. actors_clear resets the act counts of all tasks; actors_mark
+ * sets the count of a task. */
 void actors_clear(struct actors *a);
 void actors_mark(struct actors *a, int task, int32_t acts);
 

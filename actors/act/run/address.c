@@ -78,7 +78,8 @@ act_address(const struct worker *w, struct act *a, void **address)
     const struct actor *actor = &w->actors->actor[t - w->plan->task];
     void **in = address, **out = in + t->narg;
     for (int i = 0; i < t->narg; i++) in[i] = arg_address(w, a, &t->arg[i]);
-    bool direct = t->kind->flags & KIND_P2P; /* a direct RECV claims its register before its work is enqueued */
+    /* the RECV of a point-to-point link claims its register before its work is enqueued */
+    bool direct = t->kind->flags & KIND_P2P;
     for (int k = 0; k < t->nresult; k++)
         out[k] =
             reg_address(w->run, &t->out[k].where, direct ? a->piece % t->out[k].nreg : actor->out[k].write, a->piece);

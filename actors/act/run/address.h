@@ -15,8 +15,8 @@ size_t run_numbers(const struct run *r, int device, void **at);
 /* Sets the addresses of the arguments and results of an act. The fields plan, task and piece of the act are already
  * set. address: storage for the addresses. */
 void act_address(const struct worker *w, struct act *a, void **address);
-/* Returns the address of register `reg` at place w, for the act on micro-batch `piece`. This is the only function
- * that computes addresses of registers. */
+/* Returns the address of register `reg` of a result that is stored at w, for the act on micro-batch `piece`. This is
+ * the only function that computes addresses of registers. */
 char *reg_address(const struct run *r, const struct where *w, int reg, int piece);
 
 #endif

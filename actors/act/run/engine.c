@@ -39,9 +39,9 @@
 
 enum { BATCH = 32 };
 
-/* State that says whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be
- * cancelled. GATE_OPEN: updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no
- * update will begin. The first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
+/* Says whether the run may overwrite variables. GATE_SHUT: not decided yet; the run can still be cancelled.
+ * GATE_OPEN: updates may begin and will complete, so no variable is left half written. GATE_STOPPED: no update will
+ * begin. The first request, to update or to stop, decides between GATE_OPEN and GATE_STOPPED. */
 enum gate { GATE_SHUT, GATE_OPEN, GATE_STOPPED, GATE_BITS = 2 };
 
 struct engine {
@@ -58,14 +58,15 @@ struct engine {
     bool stopped; /* true if all threads were told to stop */
     int64_t runs;
     atomic_int interrupted;
-    atomic_int cut; /* true if a kernel was told to stop: results are invalid even if status is 0 */
+    atomic_int cut; /* true: a running kernel was told to stop, so results are invalid even if `status` is 0 */
     atomic_int aborted;
-    _Atomic uint64_t own_gate, *gate; /* run << GATE_BITS | enum gate; a word of another run means GATE_SHUT */
+    /* own_gate: run << GATE_BITS | enum gate; a value of an earlier run means GATE_SHUT. gate: the word in use */
+    _Atomic uint64_t own_gate, *gate;
     struct slow {
         const struct op *op;
         int64_t ns;
     } slow[4];            /* tests: operators whose acts sleep for ns; ns 0: unused entry */
-    atomic_llong fail_in; /* tests: number of acts until an act is made to fail; 0: no act */
+    atomic_llong fail_in; /* tests: number of acts until the act that is made to fail; 0: no act fails */
 };
 
 void
@@ -182,7 +183,8 @@ worker_take_message(struct worker *w, const struct msg *m)
         worker_receive(w, m);
 }
 
-/* The thread stays awake for the last BRIEF_NS ns of a lane's wait, because a wake-up takes about that long. */
+/* A thread that waits for the next task of a schedule row does not sleep during the last BRIEF_NS ns, because waking
+ * up takes about that long. */
 enum { BRIEF_NS = 20000 };
 
 static bool
@@ -214,7 +216,7 @@ take_messages(struct worker *w, bool idle)
     return n > 0;
 }
 
-/* Takes one action, which the simulator's seed selects: runs any ready actor, advances a stream, or completes
+/* Does one random action, which the simulator's seed selects: runs any ready actor, advances a stream, or completes
  * finished work. */
 static bool
 engine_play(struct worker *w, struct bus *b)
@@ -466,7 +468,8 @@ unsettled(const struct worker *w)
     return b && b->kind->settled && !b->kind->settled(b, w->addr);
 }
 
-/* Takes a turn on the only thread of a plan. Returns false if nothing can happen any more. */
+/* Makes progress in a plan with a single thread: runs actors, or waits for streams. Returns false if nothing can
+ * happen any more. */
 static bool
 go_alone(struct worker *w)
 {
@@ -476,7 +479,8 @@ go_alone(struct worker *w)
     return true;
 }
 
-/* Takes a turn in a run of several threads. Returns false if nothing can happen any more. */
+/* Makes progress in a run: on the only thread of a plan, or by the bus, which drives several threads. Returns false
+ * if nothing can happen any more. */
 static bool
 engine_goes_on(struct engine *e)
 {
@@ -624,7 +628,7 @@ engine_end(struct engine *e)
 {
     stop_ask(NULL, NULL);
     signals_pass();
-    /* a run on one thread ends when the thread's time is last charged */
+    /* with one thread, the run ended when the thread last read the clock to charge its time */
     if (e->job) e->job->elapsed_ns = (e->nthread == 1 ? e->worker[0].bill.since_ns : now_ns()) - e->job->begin_ns;
     e->job = NULL;
     return outcome(e);

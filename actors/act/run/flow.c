@@ -53,7 +53,8 @@ add_flow(struct worker *w, const struct plan_device *d, int role, const struct c
     return 0;
 }
 
-/* Returns the point-to-point link of a direct channel whose task is on this thread; NULL for other channels. */
+/* Returns the point-to-point link (NCCL send/recv) of a direct channel whose task is on this thread; NULL for other
+ * channels. */
 static const struct communicator *
 edge_at(const struct worker *w, const struct plan *p, const struct channel *c)
 {
@@ -80,8 +81,8 @@ make_flows(struct worker *w, const struct run *run, bool driven)
     return 0;
 }
 
-/* Finds the stream of each direct channel, and reserves room in the stream's queue for the acts that the channel's
- * tasks may queue. */
+/* Finds the stream of each direct channel, which is a point-to-point link. Reserves room in the stream's queue for
+ * the acts that the channel's tasks may queue. */
 static void
 find_edges(struct worker *w, const struct run *run)
 {

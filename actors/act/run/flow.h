@@ -23,25 +23,27 @@ struct under_way {
     int64_t order;  /* sequence number of the act among all acts of the thread */
     struct run *of; /* run to which the act belongs */
     uint64_t run;   /* number of the act's run; needed because `of` may be reused for a later run */
-    bool counted;   /* the act counted as done at its enqueue, so the run does not wait for it (open_run.c) */
+    /* the act counted as done when it was enqueued, because its run stays open: the run ends before the work */
+    bool counted;
     struct line at; /* source line of the act in the user's program; set only when its run is left open */
 };
 struct flow {
     int kind, rank, role;
     bool driven;
-    bool tells; /* the stream reports progress; false: the thread polls it */
+    bool tells; /* true: the stream reports progress to the thread; false: the thread polls the stream */
     struct stream *stream;
     struct under_way *act; /* acts in flight: a ring of FLOW_ACTS entries */
-    int64_t first, next;   /* first: sequence number of the oldest act in flight; next: of the act enqueued next */
-    int64_t until_ns;      /* time, ns, at which the thread noticed the latest completion of an act */
-    int64_t wanted;        /* stream mark that another stream is about to wait for; 0: none */
-    void **address;        /* storage for the acts' addresses: FLOW_ACTS times naddress */
+    /* first: sequence number of the oldest act in flight; next: sequence number of the next act to be enqueued */
+    int64_t first, next;
+    int64_t until_ns; /* time, ns, at which the thread noticed the latest completion of an act */
+    int64_t wanted;   /* stream mark that another stream is about to wait for; 0: none */
+    void **address;   /* storage for the acts' addresses: FLOW_ACTS times naddress */
     int32_t naddress;
     /* For the stream of a point-to-point link (p2p.h): a ring of tasks to be enqueued on the stream, in order. The
      * ring has room for all acts that may be queued. */
     const struct communicator *edge; /* point-to-point link that the stream serves; NULL: none */
     int32_t *queue, nqueue, first_queued, queue_capacity;
-    uint16_t turn; /* number of the link's next act in this run, from 0; the same at both ends of the link */
+    uint16_t turn; /* number of the link's next act in this run, from 0; equal at both ends of the link */
 };
 
 struct flows {         /* streams of the devices of a thread */
@@ -57,14 +59,15 @@ struct flows {         /* streams of the devices of a thread */
     int64_t nleft;   /* number of acts in flight that belong to earlier runs, which stayed open */
 };
 
-/* Open runs of a thread (open_run.h): failures of their work, and live numbers that are being copied for them. */
+/* Open runs of a thread: runs that have ended while work is still on streams (open_run.h). Their failures, and live
+ * numbers that are being copied for them. */
 enum { OPEN_RUNS = 4 };
 struct open_runs {
     uint64_t failed; /* number of the first open run whose work failed; 0: none */
     int status;      /* error that was not reported yet; 0: none */
     char text[2048];
-    /* A pending copy of a run's live numbers (scalars that are evaluated again before each run) to the device. There
-     * is one copy per open run, and one for this run. */
+    /* A pending copy of a run's live numbers to the device: scalars of the user's program that are evaluated again
+     * before each run. Each open run has one copy, and the current run has one. */
     struct put {
         void *from, *to;
         size_t bytes, capacity; /* bytes: size of the copy; capacity: bytes allocated at `from` */
@@ -73,8 +76,8 @@ struct open_runs {
 };
 
 /* Opens the streams that a run's plan needs on the worker's devices, and reserves room for acts. Keeps the streams
- * of other plans. Open runs may have work in flight only if engine_follows() is true for the run. driven: streams
- * advance only when worker_step() is called. E_MEMORY. */
+ * of other plans. Earlier runs may still have work on the streams only if engine_follows() is true for the run.
+ * driven: streams advance only when worker_step() is called. E_MEMORY. */
 int flows_make(struct worker *w, const struct run *run, bool driven);
 /* Aborts stream work that waits for other devices, because the run has failed. */
 void flows_cut(const struct worker *w);

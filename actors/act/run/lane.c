@@ -42,10 +42,11 @@ lanes_ended(struct worker *w, int task, int64_t now)
     if (w->run->rows) task_lane(w, task)->free_ns = now;
 }
 
-/* Returns true if the lane should idle until the next task of its schedule row is ready, instead of starting another
- * task. While the lane's stream has work, an early start gains nothing, and the end of that work wakes the thread.
- * When the stream has no work, the lane waits for a limited time (patience), because a late task costs time but does
- * no other harm. A thread with nothing in flight never waits for a task that only this thread could make ready. */
+/* Returns true if a lane (the ready tasks of one stream) should wait until the next task of its schedule row is
+ * ready, instead of starting another task. While the lane's stream has work, an early start gains nothing, and the
+ * end of that work wakes the thread. When the stream has no work, the lane waits for a limited time (patience),
+ * because a late task costs time but does no other harm. A thread with nothing in flight never waits for a task that
+ * only this thread could make ready. */
 static bool
 lane_holds_back(struct worker *w, struct lane *l)
 {

@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate mistakes, to test that tests find them */
+#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate bugs, to show that the tests detect them */
 #define FAULT(mistake) false
 #endif
 
@@ -40,7 +40,7 @@ run_may_stay_open(const struct run *r)
     return alone && device_kind(p->device[0].kind)->stream_new && !r->timed && !r->poison;
 }
 
-/* ---- what is left ---- */
+/* ---- leave acts in flight at the end of a run ---- */
 
 /* Saves the source lines of acts in flight, because the next run of the plan may have been called from other lines. */
 static void
@@ -65,7 +65,7 @@ open_run_leave(struct worker *w)
     w->flows.nleft = w->flows.nunder;
 }
 
-/* Returns an act of the oldest open run with work left; NULL: no open run has work. */
+/* Returns an act of the oldest earlier run whose work is still on streams; NULL: there is no such run. */
 static const struct under_way *
 first_left(const struct worker *w)
 {
@@ -84,9 +84,10 @@ open_run_first(const struct worker *w)
     return u ? u->run : w->number;
 }
 
-/* time_ends() ends and time_begins() begins the busy time of a run. Device time is charged to a single run: the
- * oldest run with work in flight. busy_ns is reduced by the begin time and increased by the end time, so it is
- * negative while work is in flight. Both functions do nothing if the struct run is used for a later run now. */
+/* Charge device time to runs. Each moment is charged to one run, the oldest run with work in flight: time_begins()
+ * begins a run's busy time, and time_ends() ends it. busy_ns is reduced by the begin time and increased by the end
+ * time, so it is negative while work is in flight. Both functions do nothing if the struct run is used for a later
+ * run now. */
 static void
 time_ends(struct run *r, uint64_t number, int64_t now)
 {
@@ -103,8 +104,9 @@ time_begins(struct run *r, uint64_t number, int64_t now, bool works)
     r->begin_ns = now;
 }
 
-/* Stores the error of an open run. A current run ends with this error, because it reads invalid results. If no run
- * is active, the next wait for open runs reports the error. */
+/* Stores the error of an open run, which has ended but whose work has failed on a stream. The current run, if there
+ * is one, ends with this error, because it reads invalid results. If no run is active, the next wait for open runs
+ * reports the error. */
 static void
 keep_run_failure(struct worker *w, const struct under_way *u, int status)
 {
@@ -136,7 +138,7 @@ open_run_finish(struct worker *w, struct flow *f)
     w->flows.nunder--;
     w->flows.nleft--;
     const struct under_way *next = first_left(w);
-    if (next && next->run <= u.run) return; /* this run or an earlier one still has work in flight */
+    if (next && next->run <= u.run) return; /* the run of u, or an earlier run, still has work in flight */
     time_ends(u.of, u.run, now);
     if (next)
         time_begins(next->of, next->run, now, true);
@@ -156,7 +158,7 @@ open_run_check(struct worker *w, const struct flow *f)
     }
 }
 
-/* ---- the next run ---- */
+/* ---- order the next run behind open runs ---- */
 
 static int
 put_numbers(const struct stream_work *w, const struct stream *s)
@@ -268,7 +270,8 @@ engine_follows(const struct engine *e, const struct run *r)
     return w->flows.nleft == 0 || (r->stays_open && same);
 }
 
-/* Waits for open runs up to run `number`; after a failure, for all open runs. */
+/* Waits until open runs, which left work on streams, are complete: those up to run `number` or, after a failure,
+ * all. */
 static int
 await_left(struct engine *e, uint64_t number, bool must)
 {

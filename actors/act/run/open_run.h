@@ -17,20 +17,20 @@
 bool run_may_stay_open(const struct run *r);
 /* Returns the largest number n such that runs 1 to n are complete. */
 uint64_t engine_done(const struct engine *e);
-/* Returns true if no run is open, or if the run can be ordered behind the open runs. If false, the caller must wait
- * for the open runs first. */
+/* Returns true if no run is open, or if the streams can order the run's work behind that of the open runs. If false,
+ * the caller must wait for the open runs first. */
 bool engine_follows(const struct engine *e, const struct run *r);
 /* Waits until the run with this number is complete. E_CANCEL: engine_interrupt() was called before the run was
  * complete. With must = true, waits on instead of returning E_CANCEL. */
 int engine_await(struct engine *e, uint64_t number, bool must);
-/* Returns the number of the first open run whose work has failed since the last call; 0: none. Results of that run
- * and of all later runs are invalid. */
+/* Returns the number of the first open run (ended, with work left on streams) whose work has failed since the last
+ * call; 0: none. Results of that run and of all later runs are invalid. */
 uint64_t engine_left_failed(struct engine *e);
 /* Returns the error of an open run whose work failed, and sets the error text; 0: none. Reports an error once, and
  * never an error that a run in progress has reported. */
 int engine_left(struct engine *e);
 
-/* ---- called by the engine and by actors ---- */
+/* ---- leave runs open and finish them; called by the engine and by actors ---- */
 
 /* Returns the number of the oldest open run with work left. If there is none, returns the number of the current or
  * last run. */
@@ -52,10 +52,11 @@ open_run_has(const struct worker *w, const struct under_way *u)
 void open_run_leave(struct worker *w);
 /* Finishes the oldest act of a stream. The act's work must be complete, and its run must have been left open. */
 void open_run_finish(struct worker *w, struct flow *f);
-/* Records failures in the acts of open runs, before the stream is emptied. */
+/* Records failed acts of open runs, before the stream is emptied and the acts are dropped. */
 void open_run_check(struct worker *w, const struct flow *f);
-/* Enqueues copies of the run's live numbers behind the work of open runs; if no run is open, copies the numbers at
- * once. Called before worker_begin(), on the session's thread. E_KERNEL, E_MEMORY. */
+/* Enqueues the copy of the run's live numbers (scalars of the user's program) behind the work of open runs; if no
+ * run is open, copies the numbers at once. Called before worker_begin(), on the session's thread. E_KERNEL,
+ * E_MEMORY. */
 int open_run_put_numbers(struct worker *w, const struct run *run);
 void open_run_free(struct worker *w);
 

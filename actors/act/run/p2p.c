@@ -1,12 +1,12 @@
-/* p2p.c - acts on direct channels. A receive passes the states ready, offered and enqueued; a send passes the states
- * ready, enqueued and reported. */
+/* p2p.c - acts on direct channels. A receive is first ready, then offered to the sender, then enqueued. A send is
+ * first ready, then enqueued, then reported to the receiver. */
 #include "actors/act/run/p2p.h"
 
 #include "actors/act/run/engine_inner.h"
 
 #include "runtime/base/error.h"
 
-/* Sends a message about the act on a micro-batch to the other end of a direct channel. */
+/* Sends a message to the other end of a direct channel, about the act on one micro-batch. */
 static void
 tell_end(struct worker *w, int task, enum msg_kind kind, uint16_t turn, int piece)
 {

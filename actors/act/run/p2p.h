@@ -17,14 +17,16 @@
 
 #include "actors/act/run/actor.h"
 
-/* Returns true if the task is the RECV of a direct channel. Such a RECV never enters a lane. */
+/* Returns true if the task is the RECV of a direct channel (point-to-point link). Such a RECV never waits in a
+ * lane. */
 static inline bool
 p2p_offers(const struct task *t)
 {
     return (t->kind->flags & (KIND_P2P | KIND_SENDS)) == KIND_P2P;
 }
 
-/* Begins all acts for which a ready RECV has tokens and registers, and sends a FREE to the other end for each act. */
+/* Begins all acts for which a ready RECV has full inputs and free registers. For each act, sends a FREE to the other
+ * end. */
 void p2p_offer(struct worker *w, int task);
 /* Handles a FULL message: the other end has enqueued act number `turn` of the link. Queues the RECV's matching act
  * on the stream of the link. An unexpected number fails the run (E_BUS). */

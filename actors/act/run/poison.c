@@ -1,8 +1,8 @@
 /* poison.c - fills free registers with NaN.
  *
- * The number of an act's micro-batch determines which registers the act reads and writes. After each read a counter
- * of the register is decremented, on the thread of the reader's stream. The last reader fills the register and
- * resets the counter for the register's next content. */
+ * The micro-batch of an act determines which registers the act reads and writes. After each read a counter of the
+ * register is decremented, on the thread of the reader's stream. The last reader fills the register and resets the
+ * counter for the register's next content. */
 #include "actors/act/run/poison.h"
 
 #include "actors/act/run/actor.h"
@@ -12,8 +12,8 @@
 
 #include <string.h>
 
-/* Returns the result that owns the registers of result (task, out), and sets *result to its index. Registers with the
- * place IN_TASK are owned by a result of another task. */
+/* Returns the result that owns the registers in which result (task, out) is stored, and sets *result to its index.
+ * If the place is IN_TASK, that is a result of another task; otherwise it is (task, out) itself. */
 static const struct out_port *
 holder_port(const struct actors *a, int task, int out, int32_t *result)
 {
@@ -65,7 +65,7 @@ fill_register(const struct run *r, const struct out_port *o, int reg, int piece,
     memset(stream_reach(s, reg_address(r, &o->where, reg, piece)), 0xff, (size_t)o->bytes);
 }
 
-/* Encodes the task and micro-batch of an act as stream work. */
+/* Encodes the task and micro-batch of an act as the argument of stream work. */
 static struct stream_work
 work_of_fill(const struct run *r, int task, int piece)
 {
@@ -80,7 +80,8 @@ fill_outputs(const struct stream_work *work, const struct stream *s)
     int piece = (int)(work->piece & UINT32_MAX);
     for (int k = 0; k < t->nresult; k++) {
         const struct out_port *o = &t->out[k];
-        /* skips a register that other tasks write, too, or that an earlier act wrote */
+        /* skips a register that other tasks write, too, or that was written by an earlier act and keeps its
+         * content */
         if (o->control || o->shared || piece % o->every) continue;
         fill_register(r, o, piece / o->every % o->nreg, piece, s);
     }

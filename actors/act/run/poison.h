@@ -15,8 +15,9 @@
 #include "runtime/device/stream.h"
 
 struct poison {
-    int32_t *first;        /* index of the first register of each result, among the registers of all results */
-    int32_t *readers;      /* by result: number of reads of each of its registers, for all results in that register */
+    int32_t *first; /* index of the first register of each result, among the registers of all results */
+    /* by result: number of reads until its register is free, of all results stored in the register */
+    int32_t *readers;
     _Atomic int32_t *left; /* by register: number of reads that are still expected; decremented by readers */
 };
 

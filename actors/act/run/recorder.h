@@ -16,7 +16,8 @@ struct recorder {
     _Atomic uint64_t nended; /* number of acts that are complete, over all runs */
     /* ring of the last acts: run << 32 | task + 1; bit DOING_OVER: the kernel call has returned */
     _Atomic uint64_t act[RECORDER_ACTS];
-    _Atomic uint64_t wait; /* (waiting task + 1) << 32 | (task of another thread that blocks it) + 1; 0: no long wait */
+    /* (waiting task + 1) << 32 | (task + 1) of the task on another thread that blocks it; 0: no long wait */
+    _Atomic uint64_t wait;
 };
 
 /* Records the beginning of an act. */

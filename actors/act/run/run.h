@@ -8,13 +8,14 @@
 /* A plan, and the addresses of the plan's data outside registers. */
 struct run {
     const struct plan *plan;
-    void **leaf;           /* address of each leaf shard of the plan */
-    void **root;           /* address of each root (output) shard of the plan */
-    uint64_t *number;      /* value of each live number (a scalar of the user's program): a double or an int64_t */
-    void **arena;          /* address of the arena of each plan device */
-    struct line *line;     /* line of each program node in the user's program, for this run */
-    struct actors *actors; /* state of the actors of the plan, kept between runs */
-    const struct channel_far *far;     /* by channel: task and address at the other end */
+    void **leaf; /* address of each leaf shard of the plan */
+    void **root; /* address of each root (output) shard of the plan */
+    /* live numbers: scalars of the user's program, evaluated before each run; each a double or an int64_t */
+    uint64_t *number;
+    void **arena;                      /* address of the arena of each plan device */
+    struct line *line;                 /* line of each program node in the user's program, for this run */
+    struct actors *actors;             /* state of the actors of the plan, kept between runs */
+    const struct channel_far *far;     /* by channel: task and bus address at the other end, on another host */
     const struct transport *transport; /* functions that carry the bytes of channels; NULL: the plan has no channels */
     const struct lane_rows *rows;      /* schedule rows of lanes; NULL: lanes never wait for a task */
     bool timed;                        /* true: record begin and end times of acts */

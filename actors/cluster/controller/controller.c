@@ -31,7 +31,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* FILES: open files that the controller uses for each worker: connections, pipes and a pidfd */
+/* FILES: number of open files that each worker costs the controller: connections, pipes and a pidfd. OWN_FILES:
+ * number of files that the controller needs besides */
 enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
 
 /* ---- callbacks of the coordinator ---- */
@@ -97,8 +98,8 @@ kill_process(struct cluster *c, int rank)
     *p = (struct process){.ends.fd = -1, .beat_peer = -1};
 }
 
-/* Returns the task that the lost worker was running, from the status words of its slots; -1: no status word is about
- * the current run. */
+/* Returns the task that the lost worker was running, read from the status words of its slots (device threads); -1:
+ * no status word is about the current run. */
 static int32_t
 task_of(const struct cluster *c, int rank)
 {
@@ -127,7 +128,8 @@ cluster_doing(const struct cluster *c, int thread, int32_t *task)
     if (thread < 0 || thread >= c->hosts.memory[c->hosts.home].map.nslot ||
         !coordinator_memory(c->c, c->hosts.home)->own)
         return false;
-    if (!c->run.job) return true; /* between runs the bus may be replaced, so its status words cannot be read */
+    /* between runs the message bus may be replaced, and its status words with it, so they cannot be read */
+    if (!c->run.job) return true;
     bool over, any = recorder_last(bus_host_recorder(segment_base(c->hosts.bus), thread), c->run.id, 0, task, &over);
     if (!any || over) *task = -1;
     return true;
@@ -160,7 +162,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
             if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
-    c->epoch.full = false; /* cancels a NOTICE_FULL that has not been handled */
+    c->epoch.full = false; /* the epoch is incomplete again: cancels a NOTICE_FULL that has not been handled */
     c->epoch.lost_ns[c->epoch.nlost++ % LOSSES] = now_ns();
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
@@ -258,7 +260,8 @@ take_control(struct cluster *c)
         if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
         coordinator_receive(c->c, peer, &p);
         if (p.kind != PACKET_HELLO) continue;
-        for (int r = 0; r < c->options.world; r++) { /* watches the process to which this HELLO gave a rank */
+        /* watches the process of the worker that this HELLO packet gave a rank */
+        for (int r = 0; r < c->options.world; r++) {
             const struct member_info *m = coordinator_member(c->c, r);
             bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
             if (m->peer == peer && here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
@@ -398,8 +401,8 @@ cluster_thread(void *arg)
     return NULL;
 }
 
-/* Drives the coordinator on the session's thread until *done is true, a member is lost (E_LOST), or the user
- * interrupts (E_CANCEL). If *done is true at the call, still handles the events that have arrived. */
+/* Drives the coordinator on the session's thread until *done is true. E_LOST: a member is lost; E_CANCEL: the user
+ * interrupts. If *done is true at the call, still handles the events that have arrived. */
 static int
 attend(struct cluster *c, const bool *done)
 {
@@ -489,7 +492,8 @@ open_link(struct cluster *c)
     return status;
 }
 
-/* Returns the lowest rank that has the memory mapped. Without such a rank, returns -1 and sets the error E_LOST. */
+/* Returns the rank that answers for a host's memory: the lowest rank that has it mapped. Without such a rank,
+ * returns -1 and sets the error E_LOST. */
 static int
 keeper(void *of, int memory)
 {
@@ -664,7 +668,8 @@ cluster_close(struct cluster **cp)
     pthread_cond_destroy(&c->files.changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
-    if (code) fail((enum err_code)code, "%s", text); /* restores the error from before the call */
+    /* restores the error from before the call, which closing may have replaced */
+    if (code) fail((enum err_code)code, "%s", text);
 }
 
 /* ---- runs ---- */

@@ -42,9 +42,12 @@ struct cluster_options {
      * limit. restarts: at most RESTARTS_MOST */
     int restarts;
     double restarts_s;
-    double link_s;    /* time for which a packet that was reported as sent may be missing, s; 0: 3 s */
+    /* time limit for a packet that a heartbeat reported as sent and that has not arrived, s; 0: 3 s */
+    double link_s;
     double silence_s; /* time without a heartbeat after which a worker is lost, s; 0: 0.8 s */
-    double hang_s;    /* if no worker that owes an answer progresses for this time, s, one is lost; 0: 600 s */
+    /* time limit for the progress of workers that owe an answer, s: if none of them progresses, one is declared
+     * lost; 0: 600 s */
+    double hang_s;
     /* returns the name of the host on which start() starts the rank, for messages. NULL, or a result of NULL: this
      * host */
     const char *(*host)(void *arg, int rank);
@@ -60,7 +63,8 @@ struct cluster_options {
 int cluster_open(const struct cluster_options *o, struct cluster **out);
 /* Sets the signals (bits 1 << number) that the program handles if a worker receives them. */
 void cluster_hear(struct cluster *c, uint64_t signals);
-/* Returns the first signal set by cluster_hear() that a worker received, and sets *rank to that worker; 0: none. */
+/* Returns the first signal set by cluster_hear() that a worker received; 0: none. Sets *rank to the worker that
+ * received it. */
 int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills the workers of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
@@ -70,15 +74,16 @@ const struct device_counts *cluster_devices(const struct cluster *c);
 /* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
  * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
 int cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels);
-/* Returns the map of devices and slots from which the plan partition of a memory is compiled. */
+/* Returns the map of devices and slots (device threads) from which a host's plan partition is compiled. memory:
+ * number of the host's memory. */
 const struct plan_map *cluster_map(const struct cluster *c, int memory);
 int cluster_memories(const struct cluster *c);
-/* Returns the memory for which the session compiles its plan partition: the memory of this host if it has workers,
- * else memory 0. */
+/* Returns the memory (one per host) for which the session compiles its plan partition: that of this host if it has
+ * workers, else memory 0. */
 int cluster_home(const struct cluster *c);
-/* Returns the memory that holds the values of a device. */
+/* Returns the number of the memory (one per host) that holds the values of a device. */
 int cluster_memory_of(const struct cluster *c, int kind, int device);
-/* Returns the number of the device's thread in plans of the home memory (cluster_home); -1: the device is on another
+/* Returns the number of the device's thread in plans of this host (cluster_home); -1: the device is on another
  * host. */
 int cluster_thread_of(const struct cluster *c, int kind, int device);
 /* Writes the name of a memory's host to `out`. */
@@ -86,8 +91,8 @@ void cluster_host(struct cluster *c, int memory, char out[64]);
 /* Sets *out to the position (position.h) of address p in the device's pool; to POSITION_NONE if p is NULL. E_STATE:
  * p is outside the pool. */
 int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
-/* Fills *out with functions that allocate, read and write the bytes of a device's pool. The functions for another
- * host send messages: any thread, E_LOST. */
+/* Fills *out with functions that allocate, read and write the bytes of a device's pool. For a device of another
+ * host, these functions send messages; they may be called on any thread, and fail with E_LOST if a worker is lost. */
 void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
 
 /* Fetches the digests (runtime/file/disk/source.h) of n blocks in another host's memory. place: for each block, a pair
@@ -100,11 +105,11 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
-    /* busy: busy time of the worker's devices over all runs, s; slow: how many times longer the worker's acts take
-     * than equal acts of other workers; 0: not slow */
+    /* busy: busy time of the worker's devices over all runs, s. slow: ratio of the worker's busy time to that of
+     * other workers with as many acts; 0: not slow */
     double busy, slow;
 };
-/* describes the i-th worker, not counting retired ranks; false: there are not so many workers */
+/* describes the i-th worker, without retired ranks; false: there are not so many workers */
 bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
 
 /* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
@@ -115,8 +120,8 @@ void cluster_status(struct cluster *c, struct str *out);
  * on any thread, also during a run. */
 void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
-/* A memory's plan partition of a program. arena: pairs of a device's number (as in `busy`) and the bytes of its
- * arena. replaces: for each root, a value of enum root_fate. */
+/* The plan partition of a program for one memory (host), as compiled. arena: pairs of a device's number (as in
+ * `busy`) and the bytes of its arena. replaces: for each root (output shard), how it is stored: enum root_fate. */
 struct cluster_part {
     const uint64_t *arena;
     int narena; /* number of entries in `arena`, two per device */
@@ -124,22 +129,24 @@ struct cluster_part {
     int nreplace;
 };
 
-/* A run of a program. Workers that lack the program receive it first; with START_SHIPS the program is not run. */
+/* A run of a program. Workers that lack the program receive it first. With the flag START_SHIPS, they only receive
+ * it, and it is not run. */
 struct cluster_job {
     struct start start;
     void *arg;
     /* Called for each worker with the act times of a timed run. began: start time of the run in the worker, ns, on
      * the clock of the act times. */
     void (*acts)(void *arg, int memory, int64_t began, const void *times, size_t n);
-    void (*begun)(void *arg, int32_t root); /* called with each root that a failed run had begun to overwrite */
+    /* called with each root (output shard) that a failed run had begun to overwrite */
+    void (*begun)(void *arg, int32_t root);
     /* called with each task that acted in a failed run, and its number of acts */
     void (*acted)(void *arg, int memory, int32_t task, int32_t acts);
     void (*busy)(void *arg, int memory, uint64_t device,
                  uint64_t ns); /* called with the busy time of each device, ns; device: kind << 32 | rank */
     /* Appends the name of a node's operator; name = false: appends its source line, " (train.lua:14)". Any thread */
     void (*node_text)(void *arg, int32_t node, bool name, struct str *out);
-    /* Called with each plan partition of the program: when a worker reports it, or at once if all workers have the
-     * program and START_SHIPS is set. */
+    /* Called with each plan partition of the program, when a worker reports that the partition is compiled. With
+     * START_SHIPS, it is also called if all workers have the program already. */
     void (*have)(void *arg, int memory, const struct cluster_part *part);
     /* Results: the first failure of the run. */
     int rank, node; /* rank: worker that failed; node: program node whose act failed; -1: none */
@@ -157,11 +164,11 @@ bool cluster_is_running(const struct cluster *c);
  * thread is on another host. Called in signal handlers, or on the session's thread. */
 bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
-/* ---- files: workers write and read the bytes of their memory ---- */
+/* ---- files: let workers write bytes of their memory, and read them back ---- */
 
 /* Returns true if workers may write and read this path, which must be a result of realpath(). */
 bool cluster_has_root(const struct cluster *c, const char *path);
-int cluster_world(const struct cluster *c); /* returns the number of workers of the job */
+int cluster_world(const struct cluster *c); /* returns the largest number of workers of the job */
 /* returns the rank that runs the device at present; -1: none */
 int cluster_owner(struct cluster *c, int kind, int device);
 struct cluster_file {
@@ -175,7 +182,7 @@ struct cluster_file {
     const uint64_t *digest;
     int32_t n;          /* number of entries in `place`, two per range; or in `copy` */
     struct str digests; /* result: digests of the written blocks, uint64_t each */
-    int status;         /* fields from here on are used only by files.c */
+    int status;         /* from here on: fields that only files.c uses */
     struct str why;
 };
 /* Requests all n files at once and waits for the outcomes. Any thread. E_LOST; E_IO: the error text names the worker
@@ -187,7 +194,7 @@ void cluster_file_free(struct cluster_file *f);
 struct cluster_loss {
     int rank, pid;
     char host[64], how[256];
-    uint32_t run; /* number of the run that was in progress; 0: none */
+    uint32_t run; /* number of the run that was in progress when the worker was lost; 0: none */
     int32_t task; /* index of the task that the worker was running; -1: not known */
     int32_t node; /* program node of the act that a hung worker was running; -1: not known */
     /* true if a recovery may succeed: the lost worker had joined before this epoch, this process had not started it by
@@ -208,10 +215,10 @@ bool cluster_can_grow(struct cluster *c);
 /* Begins the next epoch if cluster_can_grow(), and sets *grew to true. Requests about files must have ended. E_LOST: a
  * member was lost meanwhile. */
 int cluster_grow(struct cluster *c, bool *grew);
-/* Returns the number of the tables of devices, which changes when a device's memory or thread changes. Plans of other
- * tables are invalid. */
+/* Returns the version of the tables that assign devices to memories and threads. It changes with the tables. Plans
+ * made for another version are invalid. */
 uint32_t cluster_table(const struct cluster *c);
-/* Returns true if the worker to which a device belongs is present. Otherwise another worker runs the device. */
+/* Returns true if the worker that originally had the device is present. Otherwise another worker runs the device. */
 bool cluster_is_present(struct cluster *c, int kind, int device);
 
 #endif

@@ -20,8 +20,8 @@ enum { LOSSES = 64 };
 enum cluster_sleeper { SLEEPS_CLUSTER, SLEEPS_SESSION, NSLEEPS };
 
 struct process {                /* the process of a rank */
-    int pid;                    /* 0: unknown */
-    struct system_process ends; /* of the process; pid 0: not watched */
+    int pid;                    /* pid of the process; 0: unknown */
+    struct system_process ends; /* handle to learn of the process's end; pid 0: not watched */
     bool child;
     int beat_peer; /* number of the link on which the process's heartbeats arrive; -1: none yet */
     int64_t heard_ns;
@@ -29,17 +29,19 @@ struct process {                /* the process of a rank */
 
 struct memory_heap {
     struct memory *of;
-    struct segment *segment; /* this host's memory; for another host, the list of allocations there */
-    uint64_t first;          /* position (position.h) of the heap's first byte */
+    /* this host's shared memory; for another host, the controller's list of allocations there */
+    struct segment *segment;
+    uint64_t first; /* position (position.h) of the heap's first byte */
 };
 
-/* The memory of a host. */
+/* A host's memory, as the controller addresses it. */
 struct memory {
     struct cluster *of;
     int number;
     uint32_t made_epoch;
     struct plan_map map;
-    /* heap 0: memory that the host's processes share; further heaps: a heap for each device with separate memory */
+    /* heap 0: memory that the host's processes share. Further heaps: one for each device whose bytes host code
+     * cannot read */
     struct memory_heap *heap;
     int nheap;
 };
@@ -53,7 +55,8 @@ struct cluster {
     struct reach *reach;
     struct str machine, kernels; /* kernels: identity of cpu kernels (identity.h) */
     uint32_t isa;                /* instruction sets that matrix products may use in this process */
-    unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID]; /* secret: secret of each rank that was started */
+    /* secret: random secret that each started rank received, by rank */
+    unsigned char (*secret)[CLUSTER_ID], job_id[CLUSTER_ID];
     struct roots roots;
     pthread_mutex_t lock;
     pthread_t thread;
@@ -64,10 +67,11 @@ struct cluster {
     struct str packet;       /* buffer for the packet being sent */
     struct {
         bool quit;
-        /* an event for each sleeping thread, because a thread that wakes lowers the event */
+        /* an event for each sleeping thread, because a thread that wakes resets its event */
         struct system_event wake[NSLEEPS];
-        atomic_bool attended; /* true while the session's thread receives control packets */
-        pthread_t attendant;  /* the thread that receives control packets, while `attended` is true */
+        /* true while the session's thread, not the cluster's own thread, receives control packets */
+        atomic_bool attended;
+        pthread_t attendant; /* the thread that receives control packets, while `attended` is true */
         atomic_int interrupted;
         int64_t tick_ns;
         int64_t remind_ns, remind_after_ns; /* next report of absent workers: its time, and the interval to the
@@ -80,8 +84,10 @@ struct cluster {
         bool full, formed;
         struct cluster_loss loss[LOSSES];
         int nloss;
-        bool vain;               /* a worker that was started for this epoch was lost before it had joined */
-        uint32_t nlost;          /* number of losses so far; the epoch has ended if this number changes */
+        /* true: a worker was started for this epoch and was lost before it had joined, so another start is useless */
+        bool vain;
+        /* number of losses so far; a caller that sees it change knows that its epoch has ended */
+        uint32_t nlost;
         int64_t lost_ns[LOSSES]; /* time of loss i, ns, at i % LOSSES */
     } epoch;
     struct {
@@ -91,7 +97,7 @@ struct cluster {
         int status, blame, node; /* outcome of the run that ended: status, rank and node of the run's failure */
         char text[WIRE_TEXT];
     } run;
-    struct str hang; /* reports of the workers that make no progress */
+    struct str hang; /* reports of the workers that make no progress, for the user */
     struct {
         struct filing *first;
         uint64_t nrequest; /* number of the last file request */
@@ -110,9 +116,9 @@ struct cluster {
         struct plan_range *plan_range; /* the entries of `range`, in the form that plan maps use */
         struct slot *slot;
         uint64_t *bytes; /* size of each memory in bytes */
-        bool *settled;   /* by rank: the tables contain the rank's devices */
+        bool *settled;   /* by rank: true if the tables contain the rank's devices */
         int *range_rank; /* by range: rank of its devices */
-        uint32_t number; /* number of the tables, which grows when they change */
+        uint32_t number; /* version of the tables; increases whenever they change */
         int nrange, nslot;
         uint32_t abilities; /* abilities that all cuda devices have, bits of enum device_flags */
     } table;

@@ -56,7 +56,7 @@ request_save(struct filing *w, int file)
     p->places = (struct span){(const void *)f->place, (uint32_t)(8 * f->n)};
 }
 
-/* ---- answers; with the lock ---- */
+/* ---- handle answers; the caller holds the lock ---- */
 
 static struct file_request *
 request_of_count(const struct cluster *c, uint64_t count, struct cluster_file **f)
@@ -153,7 +153,7 @@ failure(struct cluster *c, const struct filing *w)
     return 0;
 }
 
-/* Makes the requests of all files. loads: by file, the lists of copies, to which the requests point. */
+/* Makes the requests of all files. loads: by file, the lists of copies; the requests point into these lists. */
 static void
 make_requests(struct filing *w, struct load_requests *loads)
 {

@@ -10,7 +10,7 @@ struct file_request { /* one SAVE packet, or one of the LOAD packets of a file *
     bool done;
 };
 
-struct filing { /* files for which a thread waits; stored on the thread's stack */
+struct filing { /* list of files for which one thread waits; stored on this thread's stack */
     struct filing *next;
     struct cluster_file *file;
     struct file_request *request;

@@ -1,4 +1,5 @@
-/* memories.c - assigns devices to memories and slots, and gives the session access to the bytes of all memories. */
+/* memories.c - assigns devices to memories (one per host) and to slots (device threads), and gives the session
+ * access to the bytes of all memories. */
 #include "actors/cluster/controller/memories.h"
 
 #include "actors/cluster/memory/bus_host.h"
@@ -59,7 +60,7 @@ threads_of(const struct cluster *c, const struct device_counts *d)
     return (uint32_t)MAX(1, MIN(MIN(n, share), THREADS_MOST));
 }
 
-/* Numbers a rank's devices, kind by kind, after the devices of ranks that were settled before. */
+/* Gives numbers to a rank's devices, kind by kind. They follow the devices of the ranks that were numbered before. */
 static int
 settle_rank(struct cluster *c, int rank)
 {
@@ -89,7 +90,7 @@ home_of_rank(const struct cluster *c, int rank)
     return (uint32_t)m;
 }
 
-/* Adds n slots of a rank to the table. used: number of slots of the memory so far. */
+/* Adds n slots (device threads) of a rank to the table. used: number of slots of the memory so far. */
 static int
 add_slots(struct cluster *c, int rank, uint32_t memory, uint32_t n, uint32_t *used)
 {
@@ -103,8 +104,8 @@ add_slots(struct cluster *c, int rank, uint32_t memory, uint32_t n, uint32_t *us
     return 0;
 }
 
-/* Assigns each range of devices to a memory and to slots of the memory. Gives the tables a new number if anything
- * changes. slots: number of slots of each memory. */
+/* Assigns each range of devices to a memory (host) and to slots (device threads) of the host. Increases the version
+ * of the tables if anything changes. slots: number of slots of each memory. */
 static int
 assign_slots(struct cluster *c, uint32_t *slots)
 {
@@ -190,7 +191,7 @@ renew_memory(const struct memory *m)
     return 0;
 }
 
-/* Makes the cluster's tables, which have room for all ranks: plans refer to their entries. */
+/* Allocates the cluster's tables with room for all ranks, so that entries never move: plans refer to them. */
 static void
 make_tables(struct cluster *c)
 {
@@ -243,7 +244,7 @@ settle_epoch(struct cluster *c)
     return status;
 }
 
-/* Makes the segment for this host's messages in an epoch. Sets text to "PATH BYTES". */
+/* Makes the segment for this host's messages in an epoch. Sets `text` to "PATH BYTES", by which workers open it. */
 static int
 new_bus(struct cluster *c, char text[SEGMENT_PATH + 32])
 {
@@ -285,7 +286,8 @@ control_renew(struct cluster *c)
         uint32_t made = coordinator_memory(c->c, m)->made_epoch;
         if (c->hosts.memory[m].made_epoch == made) continue;
         c->hosts.memory[m].made_epoch = made;
-        if (!coordinator_inhabited(c->c, m)) continue; /* nobody can hold bytes there */
+        /* the host has no workers, so no value is stored in its memory */
+        if (!coordinator_inhabited(c->c, m)) continue;
         pthread_mutex_unlock(&c->lock);
         int status = renew_memory(&c->hosts.memory[m]);
         pthread_mutex_lock(&c->lock);

@@ -7,8 +7,8 @@
 /* Begins the next epoch: fills the cluster's tables at the first call, makes the bus, and calls coordinator_form().
  * Every rank must be present. The caller holds the lock. E_ARG, E_PLACE, E_MEMORY. */
 int control_begin(struct cluster *c);
-/* Allocates the pages again in memories that were made again in this epoch. The caller holds the lock; the function
- * releases it meanwhile. */
+/* Allocates the pages of all values again, in memories that were lost and made again in this epoch. The caller holds
+ * the lock; the function releases the lock meanwhile. */
 int control_renew(struct cluster *c);
 /* Checks the devices of workers that an earlier coordinator left. E_PLACE: a worker does not have the devices that
  * are requested now. The caller holds the lock. */

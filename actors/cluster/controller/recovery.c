@@ -29,7 +29,7 @@ cluster_stands(struct cluster *c)
     return does;
 }
 
-/* Fails if more workers were lost in a time than the options permit. */
+/* Fails if more workers were lost within a time than the options permit (restarts within restarts_s). */
 static int
 check_restarts(const struct cluster *c)
 {
@@ -54,7 +54,7 @@ begin_next_epoch(struct cluster *c, int workers)
     int there = 0;
     for (int r = 0; r < c->options.world; r++)
         there += c->options.least || coordinator_member(c->c, r)->state != MEMBER_RETIRED;
-    /* an elastic job does without a worker that cannot be started */
+    /* if a started worker was lost before it joined, an elastic job continues without it */
     coordinator_await(c->c, c->epoch.vain ? 0 : c->options.started);
     TRY(coordinator_recover(c->c, workers ? workers : there));
     c->epoch.nloss = 0;

@@ -15,7 +15,8 @@
 enum {
     UNDER_WAY = 8,
     LOOK_UP_MS = 50,
-    /* time, ms, after which a BRING is repeated, because workers outside the epoch do not answer */
+    /* time without an answer, ms, after which a BRING (request to copy between hosts) is repeated: a worker that has
+     * not joined the epoch does not answer */
     PATIENCE_MS = 2000,
 };
 
@@ -31,7 +32,8 @@ struct reach {
     uint64_t count; /* number of requests sent */
 };
 
-/* A request, sent in several packets if it is about many bytes. */
+/* One request to read, write, allocate, copy or digest bytes. It is sent in several packets if it is about many
+ * bytes. */
 struct wish {
     enum packet_kind kind;
     int memory, rank;
@@ -175,7 +177,7 @@ know_peer(struct reach *r, struct wish *w, int peer, const struct packet *p)
     if (newer && w && w->rank == p->rank) ask_another(r, w, p->rank);
 }
 
-/* Receives the messages that have arrived. w: the request that waits for answers; NULL: none. */
+/* Receives the messages that have arrived. w: the request that waits for answers; NULL: no request waits. */
 static int
 receive_answers(struct reach *r, struct wish *w)
 {
@@ -210,8 +212,8 @@ remote_access_forget(struct reach *r, int rank)
 }
 
 /* Finds the worker that must answer the request. If this worker has changed, prepares the unanswered packets to be
- * sent again. E_LOST: there is no such worker. For a BRING, E_LOST also means that the epoch is over, because its
- * two workers cannot connect then. */
+ * sent again. E_LOST: there is no such worker. For a BRING (copy between two hosts), E_LOST also means that the
+ * epoch is over, because its two workers cannot connect then. */
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {
@@ -235,8 +237,8 @@ give_up_wish(struct reach *r, struct wish *w)
     return false;
 }
 
-/* Declares a worker lost, because it has not answered in time. After that, the search for a worker finds another
- * worker or fails. */
+/* Declares a worker lost, because it has not answered in time. The request then looks for another worker, or
+ * fails. */
 static void
 check_deadline(struct reach *r, struct wish *w)
 {

@@ -19,11 +19,12 @@ struct remote_access_options {
     /* Returns the rank that answers for a memory at present. Without such a rank, returns -1 and sets the error
      * E_LOST. Any thread. */
     int (*keeper)(void *of, int memory);
-    /* Returns E_LOST, with a text that names the lost worker, if the epoch is over: workers that are not connected
-     * yet cannot connect before the next epoch. Otherwise returns 0. Any thread. */
+    /* Returns E_LOST, with a text that names the lost worker, if the epoch is over; otherwise 0. After the end of an
+     * epoch, workers that are not connected yet cannot connect before the next epoch. Any thread. */
     int (*broken)(void *of);
     int64_t deadline_ns; /* time without an answer after which a worker is lost, ns; 0: no limit */
-    int64_t link_ns;     /* time that a connection may carry nothing, ns; after half of it a new one is made */
+    /* time limit for a connection on which nothing arrives, ns; after half of it a new one is made */
+    int64_t link_ns;
     /* Makes a worker replace the connection of its link for values. Any thread. */
     void (*connect)(void *of, int rank);
     /* Declares a worker lost because it did not answer, or its answer makes no sense. Any thread. */
@@ -31,7 +32,7 @@ struct remote_access_options {
 };
 struct reach *remote_access_new(const struct remote_access_options *o);
 void remote_access_free(struct reach **r);
-/* Forgets the link of a rank whose process is lost. A new process may get the rank. */
+/* Forgets the connection to a rank whose process is lost, because a new process may get the rank. */
 void remote_access_forget(struct reach *r, int rank);
 
 /* remote_access_hold allocates pages at a position or, if give is true, frees them. remote_access_store writes bytes

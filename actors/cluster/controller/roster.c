@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-/* Returns the index of a slot in the table of all slots. slot: number of the slot in the memory. */
+/* Returns the index of a slot (device thread) in the table of all slots. slot: number of the slot in its memory
+ * (host). */
 static int
 index_of_slot(const struct cluster *c, uint32_t memory, uint32_t slot)
 {

@@ -131,9 +131,9 @@ detach(struct coordinator *c, struct member *m)
     m->info.peer = -1;
 }
 
-/* Records the pid of a lost process on another host. A worker of that host kills the process, because it could still
- * write to memory that its host's other processes use. On the coordinator's host, the owner of the coordinator kills
- * lost processes. A worker whose memory is not assigned yet has mapped no memory. */
+/* Records the pid of a lost process on another host. A worker of that host will kill the process, because it could
+ * still write to memory that the host's other processes use. Does nothing on the coordinator's host, where the owner
+ * of the coordinator kills lost processes, or for a worker that has not mapped memory yet. */
 static void
 fence(struct coordinator *c, const struct member *m)
 {
@@ -151,7 +151,8 @@ coordinate_break(struct coordinator *c)
     c->asked = 0;
     for (int r = 0; r < c->options.world; r++) {
         c->member[r].files = 0;
-        c->member[r].info.still = 0;             /* the work that was awaited is over */
+        /* no member owes an answer any more, so lack of progress is no fault */
+        c->member[r].info.still = 0;
         if (spoke) c->member[r].info.missed = 0; /* silence counts from now, because relaying of heartbeats ends */
     }
     coordinate_stop(c, STOP_LOST);
@@ -189,7 +190,7 @@ coordinate_text(struct span s)
     return out.text;
 }
 
-/* Declares a member lost, with the reason that the member itself has sent. */
+/* Declares a member lost for the reason that it has reported itself. */
 void
 coordinate_lose_for(struct coordinator *c, int rank, struct span text)
 {
@@ -254,7 +255,8 @@ silence_of(const struct coordinator *c, const struct member *m)
     return c->options.silence * MAX(every, MIN(gap, SILENCE_GROWTH * every));
 }
 
-/* Loses a member that does not respond. Tells the worker, because it may be alive, and would wait otherwise. */
+/* Declares a member lost that does not respond. Tells the worker, because it may be alive, and would wait
+ * otherwise. */
 static void
 lose_silent(struct coordinator *c, int rank, const char *how)
 {
@@ -262,8 +264,8 @@ lose_silent(struct coordinator *c, int rank, const char *how)
     coordinate_lose(c, rank, how);
 }
 
-/* Asks a member for a new connection, once until a packet arrives. From now on the packet may take the whole time of
- * `link`, because the connection can also be slow. */
+/* Asks a member for a new connection, because a packet is missing. Asks only once until a packet arrives. The wait
+ * for the packet (lag) begins again, because the old connection may only have been slow. */
 static void
 retry_connection(struct coordinator *c, int rank)
 {
@@ -289,7 +291,8 @@ coordinator_tick(struct coordinator *c)
         else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
-    for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++) /* shows that this coordinator is alive */
+    /* shows waiting workers that this coordinator is alive */
+    for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++)
         coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_WELCOME, .rank = -1});
     coordinate_find_hang(c);
 }
@@ -333,7 +336,7 @@ coordinator_pulse(struct coordinator *c, int rank, struct packet *out)
 static void
 take_beat(struct member *m, uint64_t count, uint32_t seq, uint64_t progress)
 {
-    if (count <= m->info.beats) return; /* ignores an old heartbeat that a newer one overtook */
+    if (count <= m->info.beats) return; /* ignores an old heartbeat that a newer heartbeat overtook */
     if (progress >> 32 != m->info.progress >> 32) m->info.still = 0;
     m->info.progress = progress;
     m->info.beats = count;
@@ -374,8 +377,9 @@ lose_leaver(struct coordinator *c, int rank, const struct packet *p)
     coordinate_lose_for(c, rank, p->text);
 }
 
-/* Handles a report of a member that it cannot reach another one. If that one or the worker that relays its heartbeats
- * is silent, the silent worker is lost. Otherwise the member that reports it is lost, because it may be at fault. */
+/* Handles a member's report that it cannot reach another member. If the other member is silent, it is lost; if a
+ * third worker relays its heartbeats and is silent, that worker is lost. Otherwise the reporting member is lost,
+ * because it may be at fault. */
 static void
 lose_unreached(struct coordinator *c, int rank, const struct packet *p)
 {

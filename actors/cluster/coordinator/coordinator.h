@@ -81,13 +81,13 @@ enum {
     LINK_TICKS = 30,    /* default of coordinator_options.link and of member_options.link */
 };
 
-/* A range of devices: devices `first` to first + n - 1 of a kind. The devices are assigned in turn (round robin) to
- * slots `slot` to slot + nslot - 1 of a memory. */
+/* A range of devices: devices `first` to first + n - 1 of a kind. They are assigned round-robin to `nslot` device
+ * threads of a memory (host), from slot `slot` on. */
 struct range {
     uint32_t kind, first, n, slot, nslot, memory;
 };
-/* A device thread of the cluster. The slots of a memory are numbered in the order of the table. owner: rank that
- * runs the slot, if its worker is present. */
+/* A device thread of the cluster. The slots of a memory (host) are numbered in the order of the table. owner: rank
+ * that runs the slot, if its worker is present. */
 struct slot {
     uint32_t memory, owner;
 };
@@ -115,22 +115,25 @@ const char *member_state_text(enum member_state state);
 
 struct member_info {
     enum member_state state;
-    int peer;                    /* number of the worker's link; -1: none */
-    int memory;                  /* number of the memory of the worker's host; -1 until every rank was present once */
-    char *host, *devices, *gpus; /* gpus: description of the GPUs of the worker (gpus.h) */
+    int peer; /* number of the worker's link; -1: none */
+    /* number of the memory (one per host) of the worker; -1 until every rank was present once */
+    int memory;
+    char *host, *devices, *gpus;         /* gpus: description of the GPUs of the worker (gpus.h) */
     uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
     uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
-    int still;              /* ticks in which heartbeats showed no progress while the worker owed an answer */
-    int lag;                /* ticks since a heartbeat reported a packet that has not arrived; 0: none is missing */
-    bool stayed;            /* true if the worker joined before the current epoch */
+    /* number of ticks without progress, while the worker owed an answer and sent heartbeats */
+    int still;
+    /* number of ticks for which a packet that a heartbeat reported has not arrived; 0: none is missing */
+    int lag;
+    bool stayed; /* true if the worker joined before the current epoch */
 };
 
 enum notice_kind {
-    NOTICE_FULL,    /* every rank is present; the owner must call coordinator_form() */
+    NOTICE_FULL,    /* every rank has a worker; the owner must call coordinator_form() */
     NOTICE_FORMED,  /* the epoch is formed, and runs may begin */
     NOTICE_REFUSED, /* a worker was not admitted; text: the reason */
     NOTICE_LOST,    /* the member `rank` was lost; text: the reason */
@@ -138,13 +141,13 @@ enum notice_kind {
     NOTICE_SLOW,    /* `rank` is slower than workers with equal work; text: by how much. Reported once per rank */
     NOTICE_FILED,   /* packet: a FILED packet of `rank`, the outcome of a SAVE or LOAD */
     NOTICE_HAVE,    /* packet: the HAVE packet of `rank`, the result of compiling a program */
-    /* Members that owe answers make no progress. rank -1: the owner must discard earlier reports; reports of these
-     * members follow (NOTICE_REPORT). rank >= 0: this member hangs and is lost next; status: not 0 if the member has
-     * not reported. */
+    /* Members that owe answers make no progress. rank -1: the coordinator asks them for reports (NOTICE_REPORT), and
+     * the owner must discard earlier reports. rank >= 0: this member is the cause and is declared lost next; status:
+     * not 0 if it has not reported. */
     NOTICE_HANG,
     NOTICE_REPORT, /* packet: the REPORT packet of `rank` */
     NOTICE_SIGNAL, /* `rank` has received a signal that the program handles; status: the signal's number */
-    /* the run, or the shipping of its program, has ended; status, text, rank and node describe a failure */
+    /* the run has ended, or the sending of its program; status, text, rank and node describe a failure */
     NOTICE_ENDED,
 };
 struct notice {
@@ -158,19 +161,21 @@ struct notice {
 struct coordinator_env {
     void *arg;
     void (*send)(void *arg, int peer, const struct packet *p);
-    void (*cut)(void *arg, int peer); /* called when the coordinator will not use the link `peer` any more */
+    void (*cut)(void *arg, int peer); /* called when the coordinator has no further use for the link `peer` */
     void (*tell)(void *arg, const struct notice *n);
 };
 
 struct coordinator_options {
     int world;   /* number of workers; of an elastic job, the largest */
     int least;   /* number of workers with which an elastic job can run; 0: the job is not elastic */
-    int started; /* the owner starts the workers of the ranks below; an elastic job waits for these workers */
-    int silence; /* ticks without a heartbeat after which a member is lost, if its heartbeats arrive in time */
-    int link;    /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
+    int started; /* number of ranks, from 0, whose workers the owner starts; an elastic job waits for these workers */
+    /* ticks without a heartbeat after which a member is lost; extended if heartbeats are delayed (SILENCE_GROWTH) */
+    int silence;
+    int link; /* ticks after which a packet that a heartbeat reported counts as lost; 0: LINK_TICKS */
     /* if no member that owes an answer progresses for this number of ticks, one of them is lost; 0: no limit */
     int hang;
-    /* number of members up to which all send heartbeats directly; with more members, speakers relay heartbeats */
+    /* largest number of members that all send heartbeats themselves. With more members, one worker of each host (the
+     * speaker) relays the heartbeats of the others */
     int direct;
     const char *version; /* version of Rille; workers of another version are rejected */
     const char *machine; /* identity of the coordinator's host (machine.h) */
@@ -182,8 +187,8 @@ struct coordinator_options {
     const char *kernels;
     uint32_t isa;
     unsigned char job[CLUSTER_ID];
-    /* By rank: the secret that was given to the rank's worker at its start, and that the worker repeats in HELLO.
-     * NULL, or all zero: any worker may have the rank. */
+    /* By rank: the secret that the rank's worker received at its start, and repeats in HELLO. NULL, or all zero: any
+     * worker may have the rank. */
     const unsigned char (*secret)[CLUSTER_ID];
 };
 
@@ -192,7 +197,7 @@ struct coordinator;
 struct coordinator *coordinator_new(const struct coordinator_options *o, const struct coordinator_env *env);
 void coordinator_free(struct coordinator **c);
 
-/* Records that the key of link `peer` belongs to a rank. The link's worker can join only as that rank. */
+/* Records that the key used on link `peer` belongs to a rank. The link's worker can then join only as that rank. */
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
@@ -201,7 +206,7 @@ void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
-/* Loses the member on link `peer`; how: the reason. */
+/* Declares the member on link `peer` lost; how: the reason. */
 void coordinator_cut(struct coordinator *c, int peer, const char *how);
 /* Handles the end of the process of a rank, which may not have joined yet. how: the reason, such as "was killed by
  * signal 9". */
@@ -220,7 +225,7 @@ bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 struct form {
     uint32_t threads, abilities;
     const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
-    uint32_t table; /* number of the tables of ranges and slots; if it changes, programs are compiled again */
+    uint32_t table; /* version of the tables of ranges and slots; if it changes, programs are compiled again */
     int nrange, nslot;
     const struct range *range;
     const struct slot *slot;
@@ -246,13 +251,13 @@ struct start {
     size_t nbyte;
     /* digest: digest of the controller's plan partition; outline: digest of the plan's outline */
     unsigned char digest[CLUSTER_ID], outline[CLUSTER_ID];
-    int memory; /* memory of the controller's plan partition; -1: the controller has no partition to compare */
+    int memory; /* memory (host) of the controller's plan partition; -1: the controller has no partition to compare */
     uint32_t run, flags;
-    const struct places *places; /* by memory: positions of leaves, roots and arenas */
+    const struct places *places; /* by memory (host): positions of leaf shards, root shards and arenas */
     const uint64_t *numbers;
     int nnumber;
-    /* by memory: schedule rows (plan_sim_rows_write), sent to members that do not have rows of this number; NULL: no
-     * rows */
+    /* by memory (host): schedule rows, the planned order of acts (plan_sim_rows_write). They are sent to members
+     * that have rows of another version (rows_number). NULL: no rows */
     const struct str *rows;
     uint32_t rows_number;
 };
@@ -260,7 +265,7 @@ struct places {
     const uint64_t *at;
     int n;
 };
-/* START_TIMED: record act times; START_SHIPS: only send the program, until every member has it */
+/* START_TIMED: record the times of acts; START_SHIPS: only send the program, and do not run it */
 enum { START_TIMED = 1, START_SHIPS = 2 };
 enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
 void coordinator_start(struct coordinator *c, const struct start *s);
@@ -273,9 +278,9 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Returns true if an epoch is idle, and a waiting worker can have a rank in the next epoch. */
+/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch. */
 bool coordinator_can_grow(const struct coordinator *c);
-/* Sets the ranks whose workers an elastic job waits for: those below `started`. */
+/* Sets the ranks whose workers an elastic job waits for: ranks 0 to started - 1. */
 void coordinator_await(struct coordinator *c, int started);
 /* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN, or, in an elastic job,
  * in phase IDLE without requests about files in progress. Opens ranks that were lost, or had not joined, for new
@@ -293,13 +298,14 @@ uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number o
  * rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
-/* Returns the rank that runs a slot in the current epoch. */
+/* Returns the rank that runs a slot (device thread) in the current epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
-/* A memory of the cluster. Memories get their numbers when every rank is present for the first time. */
+/* The memory of a host. Memories get their numbers when every rank is present for the first time. */
 struct memory_info {
     char *machine;
-    bool own;            /* true for the memory of the coordinator's host */
-    int keeper;          /* rank that made the memory ready for this epoch; -1: the coordinator made it */
+    bool own; /* true for the memory of the coordinator's host */
+    /* rank of the worker that mapped or made the memory for this epoch; -1: the coordinator made it */
+    int keeper;
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);

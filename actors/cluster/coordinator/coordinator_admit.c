@@ -32,8 +32,9 @@ coordinate_same(struct span said, const unsigned char want[CLUSTER_ID])
     return differ == 0;
 }
 
-/* Returns true if a worker on this machine may have the rank, because the devices of a memory must be on one host. A
- * memory without members may move to another host, except for the memory of the coordinator's host. */
+/* Returns true if a worker on this machine may have the rank. All devices of a memory must be on one host, so the
+ * rank's memory must be there. A memory without members may move to another host, except for the memory of the
+ * coordinator's host. */
 static bool
 fits_memory(const struct coordinator *c, int rank, struct span machine)
 {
@@ -265,7 +266,7 @@ coordinate_all_in(struct coordinator *c)
     return r == c->options.world;
 }
 
-/* Returns true if a member is on the memory's host whose memory is already assigned. */
+/* Returns true if a member has this memory: a member on the memory's host that was assigned to it before. */
 static bool
 has_settled_member(const struct coordinator *c, int memory)
 {
@@ -293,7 +294,7 @@ hash_of_machine(const char *machine)
     return hash_bytes(0, machine, strlen(machine));
 }
 
-/* Adds a memory to `known`, the table of the memories' numbers, by hash of their machines. */
+/* Adds a memory to `known`, a hash table from machines to the numbers of their memories. */
 static void
 add_machine(const struct coordinator *c, struct hash_table *known, int memory)
 {
@@ -311,9 +312,10 @@ find_machine(const struct coordinator *c, const struct hash_table *known, const 
     return last;
 }
 
-/* Returns the memory for a worker that was admitted as a rank. After a loss, the memory of a lost host moves to the
- * machine of its rank's new worker. A machine without a memory gets the memory of a lost host, if the rank had that
- * memory or there are as many memories as ranks, or the next number. */
+/* Returns the memory (one per host) for a worker that was admitted as a rank. After a loss, if the rank's memory
+ * belonged to a lost host, this memory moves to the worker's machine. Otherwise the worker gets the memory of its
+ * machine. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
+ * ranks, else a new memory. */
 static int
 memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
 {
@@ -355,8 +357,8 @@ assign_memories(struct coordinator *c)
     hash_free(&known);
 }
 
-/* Retires the absent ranks of an elastic job that nobody is expected to join, if enough workers are present. A rank
- * that the job cannot do without stays open (coordinate_first_gone). */
+/* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. A rank
+ * stays open if the job needs its memory (coordinate_first_gone). */
 static void
 retire_unexpected(struct coordinator *c)
 {
@@ -418,7 +420,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                     .bulk = span_text(c->options.bulk)});
 }
 
-/* ---- workers that wait for a rank ---- */
+/* ---- keep workers that wait for a rank ---- */
 
 void
 coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p)
@@ -437,19 +439,19 @@ coordinate_forget_waiting(struct coordinator *c, int i)
     memmove(&c->waiting[i], &c->waiting[i + 1], sizeof *c->waiting * (size_t)(c->nwaiting - i));
 }
 
-/* Reads the HELLO of a waiting worker. */
+/* Returns the HELLO packet of a worker that waits for a rank. */
 static struct packet
 hello_of(const struct waiting *w)
 {
     struct packet p;
     int malformed = packet_read(w->hello.text, w->hello.len, &p);
-    assert(!malformed); /* it was read before */
+    assert(!malformed); /* the packet was decoded when it arrived, so it is well-formed */
     UNUSED(malformed);
     p.ack = w->said;
     return p;
 }
 
-/* Lets a worker wait. A worker that waits already has connected again: its entry is replaced. */
+/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. */
 static void
 keep_waiting(struct coordinator *c, int peer, const struct packet *p)
 {
@@ -501,8 +503,8 @@ has_link(const struct member *m, struct span link)
     return is_in(m) && !coordinate_zero(m->link) && coordinate_same(link, m->link);
 }
 
-/* Returns the member whose link a HELLO names; -1: no member. A HELLO names the worker's rank, unless the worker asks
- * for any rank and has not received its WELCOME. */
+/* Returns the member whose link a HELLO names; -1: no member. A HELLO names the worker's rank. It names no rank if
+ * the worker asks for any rank and has not received its WELCOME; then searches all members. */
 static int
 rank_of_link(const struct coordinator *c, const struct packet *p)
 {
@@ -512,7 +514,8 @@ rank_of_link(const struct coordinator *c, const struct packet *p)
     return -1;
 }
 
-/* Continues a member's link over a new connection, `peer`. Ignores the connection if a later one has overtaken it. */
+/* Continues a member's link over a new connection, `peer`: sends the packets again that the member has not received.
+ * Ignores the connection if the member has made a later one. */
 static void
 resume_link(struct coordinator *c, int peer, int rank, const struct packet *hello)
 {
@@ -533,7 +536,7 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
     }
 }
 
-/* Answers a HELLO of a worker that was a member of this job or of another one, and is not a member now. */
+/* Answers a HELLO of a worker that is no member now, and was a member of this job or of another job. */
 static void
 refuse_former(struct coordinator *c, int peer, const struct packet *p)
 {

@@ -1,5 +1,5 @@
-/* coordinator_epoch.c - forms an epoch: memories are made, and slots are assigned to workers. After a loss, gathers
- * the next epoch. */
+/* coordinator_epoch.c - forms an epoch: makes memories, and assigns slots (device threads) to workers. After a loss,
+ * gathers the next epoch. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "runtime/data/arena.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the rank that runs a slot: the slot's owner if that worker is present; otherwise a present worker of the
- * memory. The slots of absent owners are divided in turn among the present workers. */
+/* Returns the rank that runs a slot (device thread): the slot's owner if that worker is present, otherwise a present
+ * worker of the same host. The slots of absent owners are divided round-robin among the present workers. */
 static uint32_t
 heir(const struct coordinator *c, const struct slot *s, int slot)
 {
@@ -77,11 +77,12 @@ coordinator_absent(const struct coordinator *c, struct str *out)
 
 /* ---- heartbeats ---- */
 
-/* Links the members of each memory in a list, in order of rank. The first member of the list becomes the speaker. */
+/* Links the members of each memory (host) in a list, in order of rank. The first member of the list becomes the
+ * speaker, which relays the heartbeats of the others. */
 static void
 line_up_members(struct coordinator *c)
 {
-    /* with more speakers, heartbeats become less frequent */
+    /* number of speakers (relays of heartbeats) beyond which heartbeats become less frequent */
     enum { SPEAKERS = 4096 };
     int nin = 0, nspeaker = 0;
     for (int m = 0; m < c->nmemory; m++) c->memory[m].first = -1;
@@ -128,8 +129,8 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory need. These are the addresses of workers in neighbouring
- * memories, because snapshots are copied there, and in memories whose addresses were requested before. */
+/* Writes the addresses that the workers of a memory (host) need. These are the addresses of workers on neighbouring
+ * hosts, because snapshots are copied there, and on hosts whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
@@ -236,7 +237,7 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        /* the text is made once for successive ranks of the same host */
+        /* successive ranks of a host share one text, so it is made again only for the next host */
         if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
         of = m->info.memory;
         coordinate_send(
@@ -264,8 +265,8 @@ send_form(struct coordinator *c)
     str_free(&spoken);
 }
 
-/* Returns the MAKE_ flags for a member, which say what the member must make. If no member has reported that it
- * mapped the memory, the memory is made again, even if some members have begun to map the old memory. */
+/* Returns the MAKE_ flags for a member: what it must make. If no member has reported that it mapped the host's
+ * memory, the memory is made again, even if some members have begun to map the old one. */
 static uint32_t
 make_what(struct coordinator *c, int rank)
 {
@@ -325,10 +326,10 @@ coordinator_form(struct coordinator *c, const struct form *f)
         m->info.state = MEMBER_BUSY;
         const struct memory *at = &c->memory[m->info.memory];
         struct span lost = {(const void *)at->lost,
-                            /* pids of lost processes. A worker that stayed kills them, because they could still write
-                             * to the host's memory. A new worker gets no pids: workers that stayed on its host kill
-                             * the processes, or, if no worker stayed, the memory is made again, and no lost process
-                             * maps the new memory */
+                            /* pids of lost processes of the member's host. A worker that stayed kills them, because
+                             * they could still write to the host's memory. A new worker gets no pids: if a worker
+                             * stayed on its host, that one kills the processes. If none stayed, the memory is made
+                             * again, and no lost process maps the new memory */
                             m->info.stayed ? (uint32_t)(4 * at->nlost) : 0};
         coordinate_send(c, r,
                         (struct packet){.kind = PACKET_MAKE,
@@ -419,8 +420,8 @@ reopen_rank(struct member *m)
     m->info.missed = m->info.still = 0;
 }
 
-/* Reopens the lowest rank of each memory without a member, then the lowest other ranks that have no worker, until the
- * epoch has `workers` members. Retires the other ranks. */
+/* Reopens ranks for new workers, until the epoch has `workers` members: first the lowest rank of each memory (host)
+ * without a member, then the lowest other ranks without a worker. Retires the remaining ranks. */
 static void
 open_ranks(struct coordinator *c, int workers)
 {
@@ -461,7 +462,8 @@ coordinator_recover(struct coordinator *c, int workers)
     least = alive;
     for (int m = 0; m < c->nmemory; m++) least += coordinate_first_gone(c, m) >= 0;
     least = MAX(least, c->options.least);
-    if (!c->nmemory) least = alive + lost; /* before every rank was present once, no rank can take over slots */
+    /* before every rank was present once, no rank has slots that other ranks could take over */
+    if (!c->nmemory) least = alive + lost;
     if (workers < MAX(least, 1) || workers > alive + lost)
         return fail(E_ARG,
                     "recover: workers = %d is out of range: %d are left and %d were lost, so it must be from %d to %d",

@@ -69,7 +69,8 @@ all_reported(const struct coordinator *c)
     return true;
 }
 
-/* Returns how likely a member is the cause of the hang; the highest number is lost first. */
+/* Returns a number that is higher the more likely the member is the cause of the hang. The member with the highest
+ * number is declared lost first. */
 static int
 suspicion(const struct member *m, int rank)
 {

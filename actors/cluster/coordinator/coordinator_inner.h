@@ -6,10 +6,11 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/window.h"
 
-/* The work of a worker since workers were last compared (coordinator_pace.c). */
+/* The work of a worker since the speeds of workers were last compared (coordinator_pace.c). */
 struct pace {
     uint64_t acts, busy_ns;
-    double times; /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: not slow */
+    /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: the worker was not slow */
+    double times;
     int32_t rank;
     bool told;
 };
@@ -26,14 +27,14 @@ struct member {
     uint64_t connection;
     uint64_t pulses;
     int gap;      /* average gap between two heartbeats, in 1/8 ticks */
-    bool ended;   /* the member has ended the current run */
-    bool retries; /* a packet is missing, and the member was asked for a new connection */
+    bool ended;   /* true: the member has ended the current run, and other members may still work */
+    bool retries; /* true: a packet is missing, and the member was already asked for a new connection */
     int files;    /* number of file requests that the member has not answered */
     struct {      /* the member's answer to the last ASK */
         bool came, works;
         int32_t rank; /* rank for which the member waits; -1: none */
     } report;
-    bool holds;    /* the member has mapped its host's memory */
+    bool holds;    /* true: the member has mapped its host's memory */
     char *machine; /* identity of the worker's host; NULL after the member was assigned to a memory */
     char *port;    /* address of the worker for workers of other hosts */
     bool mpi;      /* the worker can use MPI */
@@ -42,9 +43,9 @@ struct member {
 
 /* A link, recorded when its first packet arrives. */
 struct peer {
-    int32_t rank; /* rank of the member on the link; -1: none yet */
+    int32_t rank; /* rank of the member on the link; -1: no member was admitted on it yet */
     int32_t key;  /* rank to which the key of the link belongs; -1: any rank */
-    bool out;     /* the link's worker was rejected or lost; packets of the link are ignored */
+    bool out;     /* true: the link's worker was rejected or lost, so packets of the link are ignored */
 };
 
 /* A worker of an elastic job that waits for a rank. */
@@ -57,10 +58,11 @@ struct waiting {
 /* A program, and the members that have it. */
 struct shipped {
     uint64_t id;
-    bool idle;           /* the program is unused at present */
-    bool agreed;         /* the partitions agree on their collectives */
-    uint8_t *has;        /* by rank: true if the member's present process has the program */
-    uint32_t *rows;      /* by rank: number of the schedule rows that the member has; 0: none */
+    bool idle;    /* true: the session does not use the program at present */
+    bool agreed;  /* true: it was checked that the partitions agree on their collectives */
+    uint8_t *has; /* by rank: true if the member's present process has the program */
+    /* by rank: version of the schedule rows (planned order of acts) that the member has; 0: none */
+    uint32_t *rows;
     struct part *memory; /* by memory: plan partition of that memory */
     int nmemory;
 };
@@ -80,8 +82,8 @@ struct memory {
     uint32_t *lost;
     int nlost, lost_capacity;
     char *segment, *bus;
-    /* other memories whose workers' addresses were requested by this memory's workers. Neighbours are not listed,
-     * because FORM contains their addresses */
+    /* other memories (hosts) whose workers' addresses were requested by workers of this one. Neighbours are not
+     * listed, because FORM contains their addresses */
     uint32_t *meets;
     int nmeet, meet_capacity;
     int first; /* lowest rank of the memory in this epoch (the speaker); -1: none */
@@ -96,23 +98,24 @@ struct coordinator {
     uint32_t epoch;
     struct member *member; /* state of each rank */
     int awaited;           /* number of answers that are missing until phase MAKE, FORM, SHIP or RUN ends */
-    int first_out;         /* lower bound of the absent ranks: every lower rank is a member or retired */
+    int first_out;         /* rank below which no rank is absent: every lower rank is a member or retired */
     struct memory *memory;
     int nmemory;
     /* argument of coordinator_form() for the last epoch; its pointers are valid until NOTICE_FORMED */
     struct form form;
-    bool isa_is_set; /* true once an epoch was formed with `isa` */
+    bool isa_is_set; /* true: `isa` is fixed, because an epoch was formed with it */
     uint32_t isa;    /* instruction sets that matrix products may use in all workers */
-    bool speaks;     /* true if speakers relay heartbeats in this epoch */
+    /* true: in this epoch, one worker of each host (its speaker) relays the heartbeats of the others */
+    bool speaks;
     uint32_t every, ticks;
     int asked;         /* ticks since members without progress were asked for reports; 0: no reports were requested */
-    struct str others; /* buffer for heartbeats that a speaker must relay */
+    struct str others; /* buffer for relayed heartbeats, on their way to a speaker */
     struct peer *peer;
     int npeer, peer_capacity;
-    struct waiting *waiting; /* in the order in which the workers arrived */
+    struct waiting *waiting; /* workers that wait for a rank, in order of arrival */
     int nwaiting, waiting_capacity;
-    bool grows;  /* the epoch being gathered admits workers without a loss */
-    int started; /* an elastic job waits for the workers of the ranks below */
+    bool grows;  /* true: the next epoch is gathered to admit waiting workers, not because of a loss */
+    int started; /* number of ranks, from 0, whose workers an elastic job waits for */
     struct shipped *shipped;
     int nshipped, shipped_capacity;
     struct slot slot[CLUSTER_SLOTS];
@@ -120,7 +123,8 @@ struct coordinator {
     uint32_t npaced;         /* number of successful runs; every WINDOW runs, workers' speeds are compared */
     struct start start;      /* argument of coordinator_start(), valid in phases SHIP and RUN */
     int status, blame, node; /* first failure of the run: its status, the rank that failed, and the program node */
-    uint32_t anew;           /* number of the last run that failed; 0: none */
+    /* number of the last run that failed, after which communicators must be created again; 0: no run failed */
+    uint32_t anew;
     char text[WIRE_TEXT];
 };
 
@@ -145,8 +149,8 @@ void coordinate_stop(struct coordinator *c, uint32_t why);
 void coordinate_lose(struct coordinator *c, int rank, const char *how);
 /* Ends the epoch: stops the members' work, and enters phase BROKEN. */
 void coordinate_break(struct coordinator *c);
-/* Checks that an answer of a member makes sense now. If it does not, declares the member lost; in phase BROKEN, only
- * drops the answer. Returns `makes_sense`. */
+/* Checks that an answer of a member fits the present phase and state. If it does not, declares the member lost; in
+ * phase BROKEN, only drops the answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
 void coordinate_know(struct coordinator *c, int peer); /* registers a link, unless it is known */
@@ -158,10 +162,10 @@ void member_forget(struct member *m);
 /* Functions of coordinator_admit.c. */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
-/* Reports that every rank is present, if so. In an elastic job first retires ranks that nobody is expected to join.
- * rank: the rank that was admitted last; -1: none. */
+/* If every rank is present, sends NOTICE_FULL. In an elastic job, first retires ranks that nobody is expected to
+ * join. rank: the rank that was admitted last; -1: none. */
 void coordinate_complete(struct coordinator *c, int rank);
-/* Gives open ranks to waiting workers. */
+/* Admits waiting workers to the ranks that are open. */
 void coordinate_seat(struct coordinator *c);
 /* Sends a packet to a worker that waits for a rank. */
 void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
@@ -171,12 +175,12 @@ bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
 /* Functions of coordinator_epoch.c. */
-/* coordinate_speaks returns true if speakers relay heartbeats now; coordinate_is_spoken returns true if a speaker
- * relays the heartbeats of this rank. */
+/* coordinate_speaks returns true if one worker of each host, the speaker, relays heartbeats now.
+ * coordinate_is_spoken returns true if a speaker relays the heartbeats of this rank. */
 bool coordinate_speaks(const struct coordinator *c);
 bool coordinate_is_spoken(const struct coordinator *c, int rank);
 int coordinate_keeper(const struct coordinator *c, int memory);
-/* Returns the lowest rank that must be restarted, of a memory without living members. -1: there is no such rank, or
+/* Returns the lowest rank that must be restarted to get a member for this memory (host). -1: there is no such rank,
  * the memory has a living member, or the job can do without the memory. */
 int coordinate_first_gone(const struct coordinator *c, int memory);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
@@ -191,7 +195,8 @@ void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
 /* Functions of coordinator_hang.c. */
-/* Counts a tick of a member whose last heartbeat has just arrived. */
+/* Counts a tick without progress, if the member owes an answer. Called for members whose last heartbeat has just
+ * arrived. */
 void coordinate_count_still(struct coordinator *c, int rank);
 void coordinate_find_hang(struct coordinator *c);
 void coordinate_report(struct coordinator *c, int rank, const struct packet *p);

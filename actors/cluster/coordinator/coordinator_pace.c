@@ -34,8 +34,8 @@ report_pace(struct coordinator *c, struct pace *p)
     coordinate_tell(c, (struct notice){.kind = NOTICE_SLOW, .rank = p->rank, .text = text});
 }
 
-/* Compares n workers with equal numbers of acts, sorted by busy time. The median of all workers except worker i is
- * at `middle`, or directly after it if i <= middle. */
+/* Reports slow workers among n workers with equal numbers of acts, sorted by busy time. The median of all workers
+ * except worker i is at `middle`, or directly after it if i <= middle. */
 static void
 compare_paces(struct coordinator *c, struct pace **p, int n)
 {

@@ -108,13 +108,14 @@ ship(struct coordinator *c, const struct shipped *to, const struct start *s)
     shared_bytes_drop(program);
 }
 
-/* A copy of the schedule rows of a memory, for successive ranks of that memory. */
+/* A copy of the schedule rows of one memory (host). Successive ranks of that memory share it. */
 struct rows_copy {
     int memory;
-    struct shared_bytes *bytes; /* NULL: no copy was made yet */
+    struct shared_bytes *bytes; /* the copy; NULL: none was made yet */
 };
 
-/* Sends the program's schedule rows to a member that lacks the rows of this number. */
+/* Sends the program's schedule rows (planned order of acts) to a member that has another version of the rows, or
+ * none. */
 static void
 ship_rows(struct coordinator *c, int rank, const struct start *s, struct rows_copy *rows)
 {
@@ -147,9 +148,9 @@ end_run(struct coordinator *c, const struct packet *p)
                                        .packet = p});
 }
 
-/* Records a failure of the run. Returns true if no failure was recorded before. Keeps the first failure, except that
- * a failure with another code replaces E_CANCEL: a worker that was stopped because of another worker's failure may
- * report E_CANCEL first. */
+/* Records a failure of the run. Returns true if it is the first one. The first failure is kept, with one exception:
+ * a failure with another code replaces E_CANCEL, because a worker that was stopped after another worker's failure
+ * may report E_CANCEL first. */
 static bool
 blame(struct coordinator *c, int rank, int status, int node, struct span text)
 {
@@ -177,7 +178,7 @@ begin_run(struct coordinator *c)
         c->member[r].ended = false;
         if (!is_in(&c->member[r])) continue;
         c->member[r].info.state = MEMBER_BUSY;
-        /* clears the node in the progress word, because it is a node of an earlier run */
+        /* keeps the count of completed work, and clears the program node, which belongs to an earlier run */
         c->member[r].info.progress &= ~(uint64_t)UINT32_MAX;
         c->awaited++;
     }
@@ -213,7 +214,8 @@ parts_agree(struct coordinator *c, struct shipped *s)
     return false;
 }
 
-/* Called when every member has the program: begins the run, or ends the call if only the shipping was requested. */
+/* Called when every member has the program: begins the run. If only sending the program was requested (START_SHIPS),
+ * ends. */
 static void
 continue_shipping(struct coordinator *c)
 {
@@ -270,8 +272,8 @@ coordinator_start(struct coordinator *c, const struct start *s)
     ship(c, p, s);
 }
 
-/* Compares the outline with the controller's outline, and the partition with the partitions of other workers of the
- * same memory. Returns the name of what differs; NULL: nothing. */
+/* Checks a compiled plan. Compares its outline with the controller's outline, and the partition with the partitions
+ * of other workers of the same memory. Returns the name of what differs; NULL: nothing. */
 static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
@@ -299,7 +301,8 @@ keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
     str_addn(&part->replaces, p->replaces.bytes, p->replaces.n);
 }
 
-/* Handles a HAVE packet. If some workers reject a program, workers that compiled the program keep it. */
+/* Handles a HAVE packet, the result of compiling a program. If some workers reject the program, the others keep
+ * it. */
 void
 coordinate_have(struct coordinator *c, int rank, const struct packet *p)
 {

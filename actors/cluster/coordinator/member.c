@@ -21,9 +21,9 @@ struct worker_member {
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
     int rank, missed, lag;
-    bool waits;           /* the coordinator has no rank for this worker yet */
-    bool retries;         /* a packet is missing, and the worker has replaced its connection */
-    int down;             /* ticks without a connection; 0: there is one */
+    bool waits;           /* true: the worker waits, because the coordinator has no free rank for it */
+    bool retries;         /* true: a packet is missing, and the worker has already replaced its connection for it */
+    int down;             /* ticks without a connection; 0: the worker is connected */
     uint64_t connections; /* number of connections so far */
     /* seen: number of the last packet received; said: number of the last packet that the coordinator has sent,
      * according to its last heartbeat */
@@ -33,7 +33,8 @@ struct worker_member {
     uint32_t npiece; /* number of parts of programs received so far; a received part counts as progress */
     int speaker;     /* rank that relays this worker's heartbeats; -1: no rank, the worker sends heartbeats directly */
     uint32_t every, ticks; /* every: ticks between two heartbeats; ticks: ticks counted so far */
-    /* spoken: ranks whose heartbeats this worker relays; others: heartbeats of these ranks, for the next BEAT packet */
+    /* spoken: ranks whose heartbeats this worker relays. others: their heartbeats, collected for the next BEAT
+     * packet */
     struct str spoken, others;
     unsigned char job[ID];
     struct str program; /* bytes received so far of a program, or of its schedule rows */
@@ -105,7 +106,7 @@ member_linked(struct worker_member *m)
     struct packet p = m->options.hello;
     if (m->state == LEFT) return;
     m->down = 0;
-    p.seq = 1; /* HELLO is the first packet, and the window begins with the second one */
+    p.seq = 1; /* HELLO is always packet number 1, so the window begins with packet number 2 */
     p.ack = m->seen;
     p.count = ++m->connections;
     if (m->rank >= 0) p.rank = m->rank;
@@ -125,7 +126,7 @@ member_down(struct worker_member *m)
     m->down = MAX(m->down, 1);
 }
 
-/* ---- packets of the coordinator ---- */
+/* ---- handle packets of the coordinator ---- */
 
 static void
 welcome(struct worker_member *m, const struct packet *p)
@@ -218,7 +219,8 @@ queue_start(struct worker_member *m, const struct packet *p)
 static void
 queue_stop(struct worker_member *m, const struct packet *p)
 {
-    if (p->flags == STOP_LOST) m->speaker = -1; /* until the next epoch, members send heartbeats directly */
+    /* no worker relays heartbeats until the next epoch, so members send them directly */
+    if (p->flags == STOP_LOST) m->speaker = -1;
     if (p->flags == STOP_LOST) str_clear(&m->spoken);
     queue_work(m, (struct work){.kind = WORK_STOP, .packet = p});
 }
@@ -376,7 +378,7 @@ member_heard(struct worker_member *m, const struct packet *p)
     }
 }
 
-/* Collects the heartbeats of the ranks that this worker relays for. */
+/* Collects the heartbeats of the other workers of the host, if this worker relays them. */
 static void
 beat_others(struct worker_member *m)
 {
@@ -392,9 +394,10 @@ beat_others(struct worker_member *m)
     }
 }
 
-/* Leaves this worker's heartbeat in shared memory for the speaker, and reads the coordinator's heartbeat there.
- * Returns false if the worker must also send heartbeats directly. It must if there is no speaker, or if the
- * coordinator's heartbeat was never seen in this epoch or has not changed for QUIET intervals. */
+/* Passes heartbeats through shared memory: leaves this worker's heartbeat for the speaker (the worker that relays
+ * it), and reads the coordinator's heartbeat. Returns false if the worker must also send heartbeats directly. It
+ * must if there is no speaker, or if the coordinator's heartbeat was never seen in this epoch or has not changed for
+ * QUIET intervals. */
 static bool
 leave_beat(struct worker_member *m)
 {

@@ -20,7 +20,7 @@ enum work_kind {
     WORK_MAKE,    /* make the host's memory, open a port; the answer is member_made() */
     WORK_FORM,    /* map the epoch's memory; the answer is member_ready() */
     WORK_PROGRAM, /* compile a program; the answer is member_have() */
-    WORK_ROWS,    /* store the schedule rows of a program */
+    WORK_ROWS,    /* store the schedule rows (planned order of acts) of a program */
     WORK_FORGET,
     WORK_START,   /* run a program; the answer is member_ended() */
     WORK_FILE,    /* write or read a file; the answer is member_filed() */
@@ -28,11 +28,11 @@ enum work_kind {
     WORK_STOP,    /* stop the run in progress */
     WORK_ASK,     /* report at once what the worker does; the answer is member_report() */
     WORK_UNITE,   /* for the current run, store a communicator's id that another worker created */
-    WORK_CONNECT, /* replace a connection, CONNECT packet */
+    WORK_CONNECT, /* replace a connection, as a CONNECT packet says */
     WORK_LEAVE,   /* end the worker. status: a LEAVE_ constant; text: the reason (not for LEAVE_DONE) */
     /* Requests and answers of workers of other hosts (carrier.h), queued with the coordinator's work in order of
      * arrival. */
-    WORK_ASKED, /* a worker requests this worker's list of a program's channels */
+    WORK_ASKED, /* another worker requests this worker's list of a program's channels */
     WORK_LISTED,
     WORK_PORTS, /* addresses of other workers, requested by member_meet() */
     NWORK
@@ -42,12 +42,13 @@ enum { LEAVE_DONE, LEAVE_FAILED, LEAVE_ORPHAN };
 struct work {
     enum work_kind kind;
     const struct packet
-        *packet; /* the packet of WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE or CONNECT */
+        /* packet that requested the work: WELCOME, MAKE, FORM, PORTS, START, STOP, FILE, CANCEL, UNITE or CONNECT */
+        *packet;
     uint32_t epoch;
     uint64_t program;
     const void *bytes; /* content of a program, of its schedule rows, or of a list of channels */
     size_t n;
-    int from; /* rank of the worker that sent ASKED or LISTED */
+    int from; /* rank of the worker that sent the request ASKED or the list LISTED */
     int status;
     const char *text;
 };
@@ -65,15 +66,16 @@ enum { MEMBER_PROGRAM_MOST = 1 << 28 }; /* maximum size of a program, and of a p
 struct member_options {
     struct packet hello; /* HELLO packet that describes this process; its spans must outlive the member */
     int silence;         /* ticks without a heartbeat after which the coordinator is considered gone */
-    int link;            /* ticks without a connection, or with a missing packet, that end it; 0: LINK_TICKS */
-    int wait;            /* ticks within which the worker must be admitted; 0: no limit */
+    /* ticks without a connection, or with a missing packet, after which the membership ends; 0: LINK_TICKS */
+    int link;
+    int wait; /* ticks within which the worker must be admitted; 0: no limit */
 };
 
 struct worker_member;
 struct worker_member *member_new(const struct member_options *o, const struct member_env *env);
 void member_free(struct worker_member **m);
 void member_linked(struct worker_member *m); /* called at each new connection: sends HELLO */
-void member_down(struct worker_member *m);   /* called when the connection has ended; a new one may follow */
+void member_down(struct worker_member *m);   /* called when the connection has ended; a new connection may follow */
 void member_receive(struct worker_member *m, const struct packet *p);
 /* counts a tick; the caller then calls member_beat(), because a heartbeat may be due */
 void member_tick(struct worker_member *m);
@@ -118,7 +120,7 @@ struct run_end {
     int status, node;
     const char *text;
     uint64_t acts;
-    const int32_t *begun; /* roots that updates of a failed run had begun to overwrite */
+    const int32_t *begun; /* roots (output shards) that updates of a failed run had begun to overwrite */
     int nbegun;
     const int32_t *acted; /* pairs: index of a task that began in a failed run, and its number of acts */
     int nacted;           /* number of entries in `acted`, two per task */
@@ -134,14 +136,15 @@ void member_filed(struct worker_member *m, uint32_t epoch, uint64_t count, int s
                   const struct str *digests);
 /* Reports that this worker has no connection to worker `rank`. how: a description for the user. */
 void member_unreached(struct worker_member *m, int rank, const char *how);
-/* Answers WORK_ASK: whether the worker does work, the rank for which it waits (-1: none), and lines of text. */
+/* Answers WORK_ASK. works: the worker does work; rank: the worker for which it waits, -1: none; lines: what each
+ * thread does, for the user. */
 void member_report(struct worker_member *m, bool works, int32_t rank, const struct str *lines);
 /* Reports to the coordinator a signal that this process has received. The coordinator decides whether the worker
  * stays. Without a coordinator the worker leaves. */
 void member_signal(struct worker_member *m, int number);
 /* Sends LEAVE, because the worker ends by itself; why: the reason. */
 void member_leave(struct worker_member *m, const char *why);
-/* Sends, for one run, the id of a communicator that has ranks in other memories. */
+/* Sends, for one run, the id of a communicator that has ranks in other memories (hosts). */
 struct unite {
     uint32_t run;
     uint64_t name;

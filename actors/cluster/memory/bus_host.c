@@ -40,16 +40,16 @@ struct head {
     _Alignas(LINE) _Atomic uint64_t gate;
 };
 
-/* Messages from one sender to one receiver that did not fit into the ring, in order. */
+/* Messages from one device thread to another that did not fit into the ring, in order. */
 struct spill {
     struct msg *msg;
     int32_t n, capacity;
 };
 
-struct end { /* an end of the bus in this process, used only by the end's thread */
+struct end { /* a device thread of this process on the bus; used only by this thread */
     int slot, first;
-    struct spill *spill;  /* by receiving slot: messages that did not fit into the ring */
-    struct ring *brought; /* ring of messages from other hosts; an aligned part of `block` */
+    struct spill *spill;  /* by slot (device thread) of the receiver: messages that did not fit into the ring */
+    struct ring *brought; /* ring for messages from other hosts to this thread; an aligned part of `block` */
     char *block;
     int nspilled;
     int64_t sent;
@@ -59,7 +59,7 @@ struct host_bus {
     struct bus bus;
     struct head *head;
     struct end_shared *shared;
-    struct ring *ring; /* nslot x nslot rings, by receiving slot, then by sending slot */
+    struct ring *ring; /* nslot x nslot rings, by slot (device thread) of the receiver, then of the sender */
     int nslot, nthread, process;
     uint32_t addr[BUS_HOST_SLOTS]; /* bus address of each slot's thread */
     struct end end[MOST_THREADS];
@@ -224,7 +224,7 @@ spill_add(struct end *e, int to, const struct msg *m)
     e->nspilled++;
 }
 
-/* Moves waiting messages into the ring, in order, as many as fit now. */
+/* Moves messages that had to wait into the ring, in order, as many as fit now. */
 static void
 spill_send(struct host_bus *h, struct end *e, int to)
 {
@@ -268,7 +268,7 @@ bus_host_far(struct bus *b, const struct bus_far *far)
     ((struct host_bus *)b)->far = *far;
 }
 
-/* Returns the end with this address; NULL: an address of another process. */
+/* Returns the device thread of this process that has this address; NULL: the address is of another process. */
 static struct end *
 host_end_of(struct host_bus *h, uint32_t addr)
 {

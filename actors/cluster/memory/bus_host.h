@@ -17,9 +17,9 @@
 
 enum { BUS_HOST_SLOTS = 256 };
 
-/* Returns the size of a segment for nslot slots, in bytes. */
+/* Returns the size, in bytes, of a segment for nslot slots (device threads of the host). */
 size_t bus_host_bytes(int nslot);
-/* Initializes a segment for nslot slots, in zeroed memory. */
+/* Initializes a segment for nslot slots (device threads of the host), in zeroed memory. */
 void bus_host_format(void *segment, int nslot);
 
 /* Creates the bus of a process on a segment. owner: by slot, the process that runs the slot; the slots of a process
@@ -41,10 +41,11 @@ bool bus_host_fetch_room(struct bus *b, const struct msg *m);
 void bus_host_nudge(struct bus *b);
 /* Returns the shared word by which the processes decide whether a run can still be cancelled (engine_options.gate). */
 _Atomic uint64_t *bus_host_gate(void *segment);
-/* Returns the flight recorder of a slot's thread, which other processes read (engine_options.recorder). */
+/* Returns the flight recorder of a slot's thread. The thread records its acts there, and other processes read them
+ * (engine_options.recorder). */
 struct recorder *bus_host_recorder(void *segment, int slot);
 
-/* Returns a word of a slot's worker, shared with the worker that relays its heartbeats (member.h). */
+/* Returns one of the words that a slot's worker shares with the worker that relays its heartbeats (member.h). */
 _Atomic uint64_t *bus_host_beat(void *segment, int slot, enum beat_word which);
 
 extern const struct bus_kind bus_host;

@@ -37,7 +37,8 @@ struct segment {
     int32_t ntaken, taken_capacity;
     void **cell[NCLASS]; /* by size class: a stack of free cells */
     int32_t ncell[NCLASS], cell_capacity[NCLASS];
-    struct extent *chunk; /* chunks of cells, sorted by address; bytes: size of a cell, not of the chunk */
+    /* chunks (blocks that are cut into cells), sorted by address; bytes: size of a cell in the chunk */
+    struct extent *chunk;
     int32_t nchunk, chunk_capacity;
 };
 

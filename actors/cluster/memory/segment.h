@@ -33,7 +33,8 @@ void segment_free(struct segment **s);
 /* Allocates the pages of all allocated ranges again, because the other host's segment was replaced by a new one. */
 int segment_renew(struct segment *s);
 
-/* Allocates or frees pages of a range of the segment; the list of allocations is not changed. E_MEMORY. */
+/* Allocates pages for a range of the segment or, if give is true, frees them. The list of allocations is not
+ * changed. E_MEMORY. */
 int segment_hold(struct segment *s, size_t at, size_t bytes, bool give);
 void segment_path(const struct segment *s, char path[SEGMENT_PATH]);
 size_t segment_bytes(const struct segment *s);

@@ -68,8 +68,8 @@ carrier_lose(struct carrier *c, int unreached, const char *fmt, int rank)
     c->hear.lost(c->hear.of, unreached, how);
 }
 
-/* Acknowledges messages of a worker. Reports the worker as lost if the link to it stays down for link_ms. If the link
- * is down because the worker ended, the coordinator usually ends the epoch earlier. */
+/* Acknowledges messages of a worker. Reports the worker as lost if the link to it stays down for link_ms. If the
+ * link is down because the worker ended, the coordinator usually ends the epoch before that. */
 static void
 look_after(struct carrier *c, int rank)
 {
@@ -126,7 +126,8 @@ send_message(struct carrier *c, const struct msg *m)
     if (carrier_peer(c, rank)) c->net->send(c, rank, MESSAGES, &h, NULL);
 }
 
-/* Counts a piece as released. ZeroMQ calls released() on its own thread when it no longer needs the piece's memory. */
+/* Counts a piece (part of an act's bytes) as released. ZeroMQ calls released() on its own thread when it no longer
+ * needs the piece's memory. */
 static void
 released(void *data, void *hint)
 {
@@ -160,13 +161,15 @@ send_piece(struct carrier *c, struct peer *p, struct parcel *parcel)
     c->net->send(c, addr_process(parcel->m.to), BYTES, &h, &piece);
 }
 
-/* Sends further pieces to a peer, as long as fewer than CREDITS pieces to this peer are in flight. */
+/* Sends further pieces (parts of acts' bytes) to a peer, as long as fewer than CREDITS pieces to this peer are in
+ * flight. */
 static void
 send_peer_pieces(struct carrier *c, struct peer *p)
 {
     while (p->first && atomic_load(&p->flying) < CREDITS) {
         struct parcel *parcel = p->first;
-        /* the last piece: the parcel leaves the queue first, because it may be reused as soon as the piece is sent */
+        /* the last piece of the parcel: the parcel leaves the queue first, because it may be reused as soon as the
+         * piece is sent */
         if (parcel->sent + PIECE >= parcel->lane->c->bytes) {
             p->first = parcel->next;
             if (!p->first) p->last = &p->first;
@@ -246,8 +249,8 @@ carrier_post(struct carrier *c, const struct item *i)
     carrier_wake(c);
 }
 
-/* Sends a message to a worker of another host. A FULL of a channel with bytes is sent behind the bytes. Device
- * thread. */
+/* Sends a message to a worker of another host. If a FULL message announces bytes of a channel, it is sent behind the
+ * bytes. Device thread. */
 static int
 send_far(void *of, const struct msg *m)
 {
@@ -262,7 +265,8 @@ send_far(void *of, const struct msg *m)
 
 /* ---- receiving ---- */
 
-/* Receives the next message of a road (MESSAGES or BYTES); false: none has arrived. */
+/* Receives the next message of a road, one of the two streams from other workers (MESSAGES or BYTES); false: none
+ * has arrived. */
 static bool
 take_next(struct carrier *c, enum road road)
 {
@@ -299,7 +303,7 @@ carrier_take_message(struct carrier *c, const struct head *h, zmq_msg_t *body)
     if (!known || h->m.out != MSG_FAR) return FATE_STRANGE;
     if (run_after(h->m.run, c->run)) return FATE_LATER;
     const struct carrier_channel *l = h->m.kind == MSG_FULL ? lane_for(c, h) : NULL;
-    /* on a channel with bytes, FULL must arrive on the road BYTES, behind the last bytes */
+    /* FULL announces received bytes. If its channel has bytes, it must arrive behind them, on the road BYTES */
     if (l && l->piece) return FATE_STRANGE;
     return bus_host_fetch(c->bus, &h->m) ? FATE_DONE : FATE_LATER;
 }
@@ -639,8 +643,8 @@ carrier_why_tcp(const struct carrier *c)
     return c->wants != CARRIER_TCP && c->net != &net_mpi ? c->why : NULL;
 }
 
-/* Releases the kept pieces without waiting for acknowledgements, because an acknowledgement can be behind a message
- * that waits for the next run. */
+/* Releases the pieces that are kept for repetition, without waiting for acknowledgements. An acknowledgement can be
+ * behind a message that waits for the next run. */
 void
 carrier_await(struct carrier *c)
 {
@@ -680,7 +684,7 @@ carrier_leave(struct carrier *c)
     close_peers(c);
     c->carrying = NULL;
     pthread_mutex_lock(&c->queue_lock);
-    c->nqueue = 0; /* the queued items belong to the epoch that ends */
+    c->nqueue = 0; /* drops the queued items, because they belong to the epoch that ends */
     pthread_mutex_unlock(&c->queue_lock);
     pthread_mutex_unlock(&c->lock);
     carrier_await(c);

@@ -25,8 +25,8 @@ struct carrier;
 /* Functions that the carrier's thread calls when data arrives or a link fails. */
 struct carrier_hear {
     void *of;
-    /* Called when worker `from` requests this worker's list of a program's channels. program 0: called when the
-     * address of worker `from` is needed and not known. */
+    /* Called when worker `from` requests this worker's list of a program's channels. Called with program 0 if the
+     * carrier needs the address of worker `from` and does not know it. */
     void (*asked)(void *of, uint32_t epoch, int from, uint64_t program);
     void (*listed)(void *of, uint32_t epoch, int from, uint64_t program, const void *bytes, size_t n);
     /* Copies n bytes at position `at` of this host's memory to `to`, because a worker of another host requested
@@ -55,9 +55,11 @@ void carrier_port(const struct carrier *c, char text[CARRIER_PORT]);
 /* returns true if MPI is usable; always false after the first epoch was joined */
 bool carrier_has_mpi(const struct carrier *c);
 
-/* An epoch to join. ports: for each known rank a line, "3 PORT". lacks: lowest rank whose worker has no MPI; -1: all
- * workers have MPI. bus: the bus of this process. The carrier sends the bus's messages for other hosts
- * (bus_host_far), and delivers messages from other hosts to the bus. */
+/* An epoch to join.
+ * ports: for each known rank a line, "3 PORT".
+ * lacks: lowest rank whose worker has no MPI; -1: all workers have MPI.
+ * bus: the message bus of this process. The carrier sends the bus's messages for other hosts (bus_host_far), and
+ * delivers messages from other hosts to the bus. */
 struct carrier_epoch {
     uint32_t epoch;
     const unsigned char *job; /* id of the job, CLUSTER_ID bytes */
@@ -77,8 +79,8 @@ void carrier_leave(struct carrier *c);
  * on any thread, even if the thread holds a lock of the callbacks. */
 void carrier_cut(struct carrier *c, bool lost);
 
-/* carrier_ask requests a worker's list of a program's channels; carrier_list sends this worker's list. Called on the
- * main thread. */
+/* carrier_ask requests a worker's list of a program's channels. carrier_list sends this worker's list to a worker
+ * that has requested it. Called on the main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);
 void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
 

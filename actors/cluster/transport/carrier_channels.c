@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* acts with fewer bytes are copied before they are sent, so that their register is free at once */
+/* size, bytes, below which the bytes of an act are copied before they are sent, so that its register is free at
+ * once */
 enum { COPIED = 1 << 16 };
 
 /* ---- lanes ---- */
@@ -48,8 +49,8 @@ carrying_put(void *of, int32_t channel, const struct channel *c, const char *fro
     int64_t act = l->put++;
     struct parcel *parcel = &l->parcel[act % c->nreg];
     bool copied = !l->dense || c->bytes < COPIED;
-    /* waits until ZeroMQ releases the register's former pieces; the wait is short, because the receiver has their
-     * bytes */
+    /* waits until ZeroMQ releases the pieces that the register held before; this is short, because the receiver has
+     * them */
     while (atomic_load(&parcel->left) > 0) relax();
     if (!copied) {
         parcel->bytes = from + c->slice[0].skip;

@@ -25,8 +25,8 @@ enum {
     CARRIER_LIST,
     CARRIER_FETCH,
     CARRIER_FETCHED,
-    CARRIER_ACK,  /* only the header, whose acknowledgements are the message */
-    CARRIER_VOID, /* takes the number of a message whose run has ended */
+    CARRIER_ACK,  /* only a header, whose acknowledgements are the content */
+    CARRIER_VOID, /* stands for a message whose run has ended, and has its number, so that the numbers have no gap */
 };                /* further kinds of messages, used only between carriers; lower numbers: enum msg_kind */
 
 /* Range of bytes that a CARRIER_FETCH requests. The answer (CARRIER_FETCHED) contains this range before the bytes. */
@@ -34,13 +34,16 @@ struct fetch {
     uint64_t count, at, n;
 };
 
-/* Header of every message. A list or a piece is followed by bytes. All hosts must have the same byte order. */
+/* Header of every message. If the message is a list or a piece, its bytes follow. All hosts must have the same byte
+ * order. */
 struct head {
     unsigned char job[CLUSTER_ID];
     struct msg m;
     uint64_t program; /* id of the program, in CARRIER_ASK and CARRIER_LIST */
-    uint64_t offset;  /* offset of a piece, bytes, from the first byte of the act; (CARRIER_ACK) 1: see traffic.c */
-    uint32_t number;  /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
+    /* offset of a piece in the bytes of its act; (CARRIER_ACK) 1: the receiver holds messages of a later run
+     * (traffic.c) */
+    uint64_t offset;
+    uint32_t number; /* number of the message on its road, from 1 in each epoch; 0: the net loses no message */
     /* by road: number of the last message received from the worker to which this message is sent */
     uint32_t ack[NROAD];
 };
@@ -54,12 +57,16 @@ struct kept {
 
 /* The messages of one road, in both directions, with one other worker in one epoch. */
 struct traffic {
-    struct kept *kept; /* ring; the oldest is at `first` */
+    struct kept *kept; /* ring of messages that are not acknowledged; the oldest is at `first` */
     int32_t capacity, first, n;
-    uint32_t sent, came, told; /* numbers of the messages sent, received, and acknowledged to the other worker last */
-    uint32_t acked;            /* number of the last acknowledged message, at the last tick */
-    /* moved_ns: last time, ns, at which nothing was missing, or the other worker acknowledged or held messages;
-     * patience: time, ns, without an acknowledgement after which the connection is replaced, 0: not set yet */
+    /* numbers of the last message that was sent, that was received (came), and that was acknowledged to the other
+     * worker (told) */
+    uint32_t sent, came, told;
+    /* number of the last message that the other worker had acknowledged at the last tick */
+    uint32_t acked;
+    /* moved_ns: last time, ns, at which the link was seen to work: nothing was missing, or the other worker
+     * acknowledged messages or reported that it holds some. patience: time without an acknowledgement after which
+     * the connection is replaced, ns; 0: not set yet */
     int64_t moved_ns, patience;
 };
 
@@ -67,7 +74,7 @@ struct traffic {
 struct parcel {
     struct parcel *next; /* next parcel in the queue to the same peer */
     struct carrier_channel *lane;
-    struct msg m; /* FULL message that is sent behind the bytes */
+    struct msg m; /* FULL message, which announces the bytes and is sent behind them */
     const char *bytes;
     int64_t sent;
     _Atomic int32_t left; /* number of pieces that ZeroMQ has not released, including pieces not sent yet */
@@ -96,7 +103,7 @@ struct carrier_channel {
 struct carrier_channels {
     struct carrier *carrier;
     const struct plan *plan;
-    struct carrier_channel *lane; /* by channel of the plan: the end of this process */
+    struct carrier_channel *lane; /* by channel of the plan: this process's end of the channel */
     /* sending ends of channels with bytes, sorted by address and task of the receiving end */
     struct carrier_channel **to;
     int32_t nto;
@@ -107,10 +114,11 @@ struct peer {
     char port[NROAD][CARRIER_PORT];
     /* by road: socket of net_zmq, and socket on which ZeroMQ reports the end of the link */
     void *socket[NROAD], *monitor[NROAD];
-    struct parcel *first, **last; /* queue of parcels to this peer that are not completely sent */
-    _Atomic int32_t flying;       /* number of pieces to this peer that ZeroMQ has not released */
+    /* queue of parcels (the bytes of one act each) to this peer that are not completely sent */
+    struct parcel *first, **last;
+    _Atomic int32_t flying; /* number of pieces to this peer that ZeroMQ has not released */
     struct traffic traffic[NROAD];
-    bool was_up[NROAD]; /* the link has had a connection */
+    bool was_up[NROAD]; /* true: the link has had a connection, so the next connection must repeat messages */
     bool down[NROAD];   /* the link has no connection */
     int64_t down_ns;    /* time, ns (CLOCK_MONOTONIC), at which a link to this peer went down; 0: no link is down */
 };
@@ -118,7 +126,7 @@ struct peer {
 struct item { /* an entry of the carrier's queue: a message, or a parcel */
     struct msg m;
     struct parcel *parcel;
-    struct fetch bring; /* (message CARRIER_FETCH) the requested range */
+    struct fetch bring; /* (message CARRIER_FETCH) the range of bytes to request */
 };
 
 /* A network that carries messages between workers: tcp or MPI. A message is a header (struct head) and at most one
@@ -150,7 +158,7 @@ bool mpi_is_busy(const struct carrier *c); /* returns true if the thread should 
 
 struct carrier {
     struct carrier_hear hear;
-    const struct net *net;  /* net on which this epoch's messages are sent; messages are received from all nets */
+    const struct net *net;  /* net on which this epoch's messages are sent; messages are received on all nets */
     int link_ms;            /* carrier_options.link_ms; the default if that is 0 */
     enum carrier_mpi wants; /* carrier_options.mpi */
     const struct mpi_plugin *plugin;
@@ -170,12 +178,12 @@ struct carrier {
     bool quit, joined, told_lost;
     uint32_t epoch, run;
     unsigned char job[CLUSTER_ID];
-    int rank, world, serial; /* serial: number for the name of the next monitor socket */
+    int rank, world, serial; /* serial: number for the name of the next socket that monitors a link */
     struct peer *peer;       /* link to the worker of each rank */
     struct bus *bus;
     struct carrier_channels *carrying; /* channels of the current run; NULL: no run */
-    bool held[NROAD];                  /* head[road] and the messages behind it wait for a later run or epoch */
-    bool look[NROAD]; /* false: no message can have arrived on the road, so receiving makes no system call */
+    bool held[NROAD];                  /* true: head[road] and the messages behind it wait for a later run or epoch */
+    bool look[NROAD]; /* by road: true if a message can have arrived; otherwise receiving makes no system call */
     struct head head[NROAD];
     zmq_msg_t body[NROAD];
     int64_t tick_ns;

@@ -4,8 +4,8 @@
 
 #include "actors/cluster/transport/mpi_plugin.h"
 
-/* Opens librille-mpi.so at the first call. E_BUS: the plug-in is missing, has the version of another Rille, or was
- * built for an MPI library that is not the launcher's. */
+/* Opens librille-mpi.so at the first call. E_BUS: the plug-in is missing, belongs to another version of Rille, or
+ * was built for another MPI library than the launcher's. */
 int mpi_find(const struct mpi_plugin **out);
 
 #endif

@@ -84,7 +84,7 @@ struct receiving { /* by road: the header received last, and its body while the 
     struct mpi_head head;
 };
 
-struct line { /* pending sends to one worker, oldest first */
+struct line { /* pending sends to one worker, in order of sending */
     struct sending *first, **last;
 };
 
@@ -134,8 +134,8 @@ free_sending(struct sending *s)
     free(s);
 }
 
-/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. A piece of a parcel is
- * counted as released, because the end of the run waits until all its pieces are released. */
+/* Keeps an abandoned send until the process ends, because MPI may still read its bytes. A piece (part of an act's
+ * bytes) is counted as released, because the end of the run waits for that. */
 static void
 keep_sending(struct sending *s, bool piece)
 {
@@ -197,8 +197,8 @@ mpi_is_over(struct mpi *m, void **ticket)
     return true;
 }
 
-/* Frees completed sends, for each worker in the order of sending only, because a channel's ticket counts acts: the
- * ticket is done when that many acts are released. */
+/* Frees completed sends. For each worker, frees them in the order of sending only, because a channel's ticket (its
+ * state for the engine) is a number of acts and is done when that many acts are released. */
 static void
 mpi_collect(struct mpi *m)
 {
@@ -265,8 +265,8 @@ expect_body(struct mpi *m, enum road road, int rank)
     return r->ticket != NULL;
 }
 
-/* Receives the next header; false: none has arrived. The loop is short, because look() has reported that the header,
- * which is small, has arrived. */
+/* Receives the next header; false: none has arrived. The loop that waits for it is short: look() has reported that
+ * the header has arrived, and a header is small. */
 static bool
 take_head(struct mpi *m, enum road road, int *rank)
 {

@@ -94,8 +94,8 @@ connect_zmq(struct carrier *c, int rank)
     return 0;
 }
 
-/* Closes the connection of a road; ZeroMQ drops messages that were not sent. Stops the monitor first, because
- * otherwise ZeroMQ's thread waits forever for its reports to be read. */
+/* Closes the connection of a road (one of the two streams to a worker); ZeroMQ drops messages that were not sent.
+ * Stops the monitor first, because otherwise ZeroMQ's thread waits forever for its reports to be read. */
 static void
 close_road(struct peer *p, enum road road)
 {
@@ -187,8 +187,8 @@ ready_zmq(struct carrier *c, int rank)
     return c->peer[rank].socket[MESSAGES] && c->peer[rank].socket[BYTES];
 }
 
-/* Replaces a connection that carries nothing. The messages that were not acknowledged follow when the new connection
- * is made. */
+/* Replaces a connection that is up but carries nothing. The messages that were not acknowledged are sent again when
+ * the new connection is made. */
 static void
 replace_road(struct carrier *c, int rank, enum road road)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char domain[] = "rille",
-                  /* User-Id of a client that has the workers' shared key. If a client has the key of a rank, its
+                  /* User-Id of a client whose key is the workers' shared key. If the key belongs to a rank, the
                    * User-Id is the rank */
     any_worker[] = "worker";
 

@@ -14,8 +14,8 @@
 void gpus_print(int first, int n, struct str *out);
 /* Checks a description of n devices. The text may come from a process that is not trusted. E_BUS: malformed. */
 int gpus_check(const char *text, int n);
-/* Reads the entry of device i from a checked text into *out, all fields except out->free. Appends the entry of the
- * kernel compiler to `kernels`, which the caller frees. */
+/* Reads the entry of device i into *out, all fields except out->free. text: must have passed gpus_check(). Appends
+ * the entry of the kernel compiler to `kernels`, which the caller frees. */
 void gpus_read(const char *text, int i, struct cuda_gpu *out, struct str *kernels);
 /* Returns true if two checked texts name a GPU with the same uuid. */
 bool gpus_share(const char *text, const char *other);

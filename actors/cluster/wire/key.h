@@ -24,7 +24,7 @@ enum {
 enum { KEY_ANY = -1, KEY_COORDINATORS = -2 };
 enum key_side { KEY_COORDINATOR, KEY_WORKER };
 struct key {
-    /* keys by side (enum key_side). "": the key is not known; a secret is also "" if it belongs to another process */
+    /* keys as text, by side (enum key_side). "": the key is not known, or it is a secret of another process */
     char secret[2][KEY_TEXT], public[2][KEY_TEXT];
     int nrank; /* number of ranks with keys per rank; 0: the workers share a key */
     /* rank of the worker that owns the secret; KEY_ANY: the workers share the secret; KEY_COORDINATORS: the

@@ -48,8 +48,10 @@ struct link_end {
     zmq_msg_t msg; /* the message received last */
     struct peer_id *peer;
     int npeer, capacity;
-    void *monitor; /* (control and bulk of a worker) socket on which ZeroMQ reports the ends of connections */
-    int nconnection, nbroken; /* connections so far; handshakes that failed since the last connection */
+    /* (sockets `control` and `bulk` of a worker) socket on which ZeroMQ reports the ends of connections */
+    void *monitor;
+    /* nconnection: number of connections so far; nbroken: number of handshakes that failed since the last one */
+    int nconnection, nbroken;
 };
 
 struct link {
@@ -59,8 +61,9 @@ struct link {
     struct key key; /* key of this end; all zero: none */
     struct link_end end[NLINK_SOCKET];
     enum link_state state;
-    int nmonitor;               /* number of monitors so far; names the next one */
-    struct sockaddr_storage to; /* (worker) address of the coordinator, for link_is_refused(); to_bytes 0: unknown */
+    int nmonitor; /* number of monitor sockets so far, used in the name of the next one */
+    /* (worker) address of the coordinator, by which link_is_refused() tests its port; to_bytes 0: unknown */
+    struct sockaddr_storage to;
     socklen_t to_bytes;
     int probe;           /* socket that tries to connect to `to`; -1: none */
     char folder[FOLDER]; /* path of the folder with the ipc sockets; "": none */
@@ -178,7 +181,7 @@ new_link(const struct key *key, bool serves, struct link **out)
     return 0;
 }
 
-/* ---- the coordinator's end ---- */
+/* ---- open the coordinator's end ---- */
 
 static void
 remove_folder(const char *folder)
@@ -205,7 +208,7 @@ is_left(const char *folder)
     return left;
 }
 
-/* Removes socket folders of killed coordinators that no worker has removed. */
+/* Removes the socket folders of killed coordinators. Workers normally remove such a folder (link_sweep). */
 static void
 sweep_base(const char *base)
 {
@@ -273,7 +276,8 @@ make_named_folder(struct link *l, const char *bind)
         else
             why = EADDRINUSE;
     }
-    l->folder[0] = '\0'; /* another process owns the folder, so closing this link must not remove it */
+    /* clears the path, so that closing this link does not remove the folder, which another process owns */
+    l->folder[0] = '\0';
     return fail(E_BUS, "%s: %s", bind, strerror(why));
 }
 
@@ -340,7 +344,7 @@ link_serve(const char *bind, const struct key *key, struct link **out)
     return status;
 }
 
-/* ---- the worker's end ---- */
+/* ---- open the worker's end ---- */
 
 static int
 link_monitor(struct link *l, enum link_socket which)
@@ -410,7 +414,7 @@ link_join_more(struct link *l, enum link_socket which, const char *address)
 static void
 close_end(struct link_end *e)
 {
-    /* The monitor must be stopped first: otherwise ZeroMQ's thread waits forever for its reports to be read. */
+    /* stops the monitor first; otherwise ZeroMQ's thread waits forever for its reports to be read */
     if (e->monitor) zmq_socket_monitor(e->socket, NULL, 0);
     if (e->socket) zmq_close(e->socket);
     if (e->monitor) zmq_close(e->monitor);
@@ -424,7 +428,7 @@ link_reconnect(struct link *l, enum link_socket which)
     struct link_end *e = &l->end[which];
     char address[LINK_ENDPOINT];
     if (!e->socket) return 0;
-    link_connections(l, which); /* counts the connections that the monitor has reported */
+    link_connections(l, which); /* called for its effect: reads the events of the monitor and counts connections */
     zmq_setsockopt(e->socket, ZMQ_LINGER, &linger, sizeof linger);
     close_end(e);
     e->nbroken = 0;
@@ -448,7 +452,7 @@ link_event(void *monitor, uint16_t *what)
     return got;
 }
 
-/* Returns the state of an end after an event. */
+/* Returns the state of a link after an event of its monitor. */
 static enum link_state
 state_after(struct link_end *e, enum link_state state, uint16_t what)
 {
@@ -560,7 +564,7 @@ link_fd(const struct link *l, enum link_socket which)
 }
 
 /* Returns the index of the peer with this routing id, and adds an unknown peer; -1: too many peers. The search
- * begins with the oldest peers, because they send most. */
+ * begins with the peers that connected first, because they send most. */
 static int
 peer_number(struct link_end *e, const void *id, size_t n)
 {

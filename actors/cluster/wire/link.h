@@ -30,8 +30,8 @@ int link_serve(const char *bind, const struct key *key, struct link **out);
 /* Opens a worker's end. address: link_endpoint() of the coordinator. The connection is established when the
  * coordinator exists; until then no message arrives. */
 int link_join(const char *address, const struct key *key, struct link **out);
-/* Connects the socket `beat` or `bulk` to the address that the coordinator sent. Messages sent on `bulk` wait for
- * the connection. */
+/* Connects the socket `beat` or `bulk` of a worker to the address that the coordinator sent. Messages sent on `bulk`
+ * wait for the connection. */
 int link_join_more(struct link *l, enum link_socket which, const char *address);
 /* Replaces the connection of `control` or `bulk` of a worker's end, which may carry nothing although TCP believes that
  * it is up. Drops messages that were not sent. */
@@ -59,7 +59,7 @@ int link_send(struct link *l, enum link_socket which, int peer, const void *byte
 enum link_state {
     LINK_WAITING, /* the coordinator has not been reached yet */
     LINK_UP,
-    LINK_DENIED, /* handshakes fail: the keys differ, or only one side has a key */
+    LINK_DENIED, /* handshakes fail: the keys differ, or only one end has a key */
     LINK_DOWN,   /* the connection has ended; ZeroMQ tries to connect again */
 };
 enum link_state link_state(struct link *l); /* returns the state of a worker's end */

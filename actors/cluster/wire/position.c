@@ -1,7 +1,8 @@
 /* position.c - numbers the device heaps of a memory from 1, in the order of the device ranges of the map. */
 #include "actors/cluster/wire/position.h"
 
-/* Returns true if devices of this kind have device heaps. */
+/* Returns true if each device of this kind has a device heap (position.h), because host code cannot read its
+ * memory. */
 static bool
 kind_has_heap(int kind)
 {

@@ -16,10 +16,10 @@ enum { HEAP_SHIFT = 44 };
 static const uint64_t HEAP_BYTES = (uint64_t)1 << 38;
 static const uint64_t POSITION_NONE = UINT64_MAX; /* position that stands for no bytes */
 
-/* Returns the number of device heaps of a memory. Heaps are numbered from 1, in the order of the memory's device
- * ranges. */
+/* Returns the number of device heaps of a memory (host). Heaps are numbered from 1, in the order of the memory's
+ * device ranges. */
 int32_t position_heaps(const struct plan_map *map, int32_t memory);
-/* Returns the number of the device heap of a device of this memory; 0: the device has no device heap. */
+/* Returns the number of the heap of a device of this memory (host); 0: the device has no heap of its own. */
 int32_t position_heap(const struct plan_map *map, int32_t memory, int kind, int32_t device);
 /* Finds the device to which a device heap belongs. Returns false if the heap does not exist. */
 bool position_heap_device(const struct plan_map *map, int32_t memory, int32_t heap, int *kind, int32_t *device);

@@ -9,7 +9,7 @@
 /* KEPT: an empty window keeps a buffer of at most this size, bytes. USUAL: size of the first packets of a link. */
 enum { KEPT = 1 << 12, USUAL = 240 };
 
-/* What precedes a packet in the buffer. */
+/* Header before each packet in the buffer. */
 struct kept_head {
     struct shared_bytes *shared; /* bytes to which the packet refers; NULL: none */
     size_t n;                    /* length of the encoded packet, bytes */
@@ -55,7 +55,7 @@ window_drop_oldest(struct window *w)
     str_clear(&w->kept);
 }
 
-/* Moves the packets to the begin of the buffer, if most of the buffer is before them. */
+/* Moves the packets to the beginning of the buffer, if the unused space before them is larger than the packets. */
 static void
 close_up(struct window *w)
 {

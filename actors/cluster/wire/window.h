@@ -10,7 +10,7 @@
 
 enum { WINDOW_BYTES = 1 << 23 };
 struct window {
-    struct str kept; /* packets, each preceded by a struct kept_head; the oldest packet is at `oldest` */
+    struct str kept; /* encoded packets, each behind a struct kept_head; the first one in use is at `oldest` */
     size_t oldest;
     int32_t n;     /* number of packets */
     uint32_t last; /* number of the newest packet, also if the window is empty */

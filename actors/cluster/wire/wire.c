@@ -34,9 +34,9 @@ span_print(struct span s, struct str *out)
 
 enum field_kind { F_U32, F_I32, F_U64, F_STATUS, F_TEXT, F_B16, F_BYTES, F_U32S, F_I32S, F_U64S, NFIELD_KIND };
 
-/* Encoding by field kind. size: bytes of a number, 0: the field is a span; unit: bytes of an element of a span. A
- * span is preceded by its length in bytes. most: maximum length of a span, bytes, or maximum value of a number; 0:
- * any value. */
+/* How fields of each kind are encoded. size: bytes of a number; 0: the field is a span (array of bytes), preceded by
+ * its length in bytes. unit: bytes of an element of a span. most: maximum value of a number, or maximum length of a
+ * span in bytes; 0: any value. */
 static const struct {
     uint8_t size, unit;
     uint32_t most;
@@ -53,7 +53,7 @@ static const struct {
     [F_U64S] = {0, 8, WIRE_PIECE},
 };
 
-/* flag in the length of a span: the position of the span's bytes follows, instead of the bytes */
+/* flag in the length of a span: its bytes are shared, and their position follows instead of the bytes */
 #define IS_POSITION (1u << 31)
 
 struct field {
@@ -67,7 +67,8 @@ static const struct field fields[] = {
 #include "actors/cluster/wire/wire.def"
 #undef FIELD
 };
-/* indices of the fields; BEFORE_X lets the first field of packet X have the index FIRST_X */
+/* indices of the fields in fields[]: FIRST_X is the index of the first field of packet X, because BEFORE_X is one
+ * less */
 enum {
 #undef PACKET
 #define PACKET(NAME, name)       FIRST_##NAME, BEFORE_##NAME = FIRST_##NAME - 1,
@@ -135,7 +136,7 @@ get_u64(const unsigned char *p)
 
 /* ---- writing ---- */
 
-/* Writes the position of a span in shared bytes. Returns false if the span is not there. */
+/* Writes the position of a span in the shared bytes. Returns false if the span is not part of the shared bytes. */
 static bool
 write_position(const struct span *s, const struct shared_bytes *shared, struct str *out)
 {
@@ -146,7 +147,7 @@ write_position(const struct span *s, const struct shared_bytes *shared, struct s
     return true;
 }
 
-/* shared: if not NULL, spans in these bytes are written as positions. */
+/* Encodes a packet. shared: if not NULL, spans in these bytes are written as positions. */
 static void
 write_field(const struct field *f, const struct packet *p, const struct shared_bytes *shared, struct str *out)
 {
@@ -180,7 +181,7 @@ write_packet(const struct packet *p, const struct shared_bytes *shared, struct s
     put_little_endian(out, p->kind, 4);
     put_little_endian(out, p->epoch, 4);
     put_little_endian(out, p->seq, 4);
-    put_little_endian(out, 0, 4); /* length of the body, written at the end */
+    put_little_endian(out, 0, 4); /* room for the length of the body, which is written at the end */
     put_little_endian(out, p->ack, 4);
     for (const struct field *f = NULL; (f = next_packet_field(p->kind, f));) write_field(f, p, shared, out);
     uint64_t body = out->len - begin - WIRE_HEAD;
@@ -205,7 +206,8 @@ packet_keep(const struct packet *p, struct str *out)
 struct reader {
     const unsigned char *at;
     size_t left;
-    const struct shared_bytes *shared; /* bytes to which positions refer; NULL: the packet has no positions */
+    /* shared bytes in which positions are looked up; NULL: the packet has no positions */
+    const struct shared_bytes *shared;
 };
 
 /* Reads the position of a span of n bytes in shared bytes, which write_position() wrote. */

@@ -69,14 +69,16 @@ struct packet {
     struct span slots;  /* worker of each slot, as uint32_t */
     struct span ports;  /* ports of workers, as text: a line per worker with its rank and addresses */
     struct span lost;   /* pids of lost processes, as uint32_t */
-    struct span spoken, others, memories; /* arrays of uint32_t: see BEAT, FORM and MEET in wire.def */
-    struct span places;                   /* positions of leaf shards, root shards and arenas, as int64_t */
+    /* arrays of uint32_t: ranks, heartbeats and memories; see FORM, BEAT and MEET in wire.def */
+    struct span spoken, others, memories;
+    struct span places; /* positions of leaf shards, root shards and arenas, as int64_t */
     struct span numbers;
     struct span arenas, replaces, comm_ranks;
-    struct span begun, acted; /* arrays of int32_t: see END in wire.def */
+    struct span begun, acted; /* arrays of int32_t: roots and tasks of a failed run; see END in wire.def */
     struct span busy;         /* pairs of uint64_t: plan device, and its busy time in ns */
     struct span digests;      /* digests of blocks, as uint64_t */
-    /* not sent: bytes to which some of the spans point, so that a window need not copy them; NULL: none */
+    /* not sent: bytes that several packets share, and into which some spans point; a window need not copy them;
+     * NULL: none */
     struct shared_bytes *shared;
 };
 
@@ -86,8 +88,8 @@ enum { BEAT_RANK, BEAT_COUNT, BEAT_SEQ, BEAT_NODE, BEAT_DONE, NBEAT };
 /* Words that a worker shares with the speaker, which relays its heartbeats. WORD_UP: the worker's heartbeat;
  * WORD_DOWN: the coordinator's heartbeat for the worker; WORD_PROGRESS: the worker's progress. */
 enum beat_word { WORD_UP, WORD_DOWN, WORD_PROGRESS, NBEAT_WORD };
-/* The progress of a worker. done: a number that changes when the worker completes a piece of work; node: the program
- * node whose act the worker runs; -1: none. */
+/* The progress of a worker. done: a number that changes when the worker completes a piece of work. node: the program
+ * node that the worker computes at present; -1: none. */
 #define PROGRESS(done, node) ((uint64_t)(uint32_t)(done) << 32 | (uint32_t)((node) + 1))
 
 const char *packet_name(int kind); /* returns the name of a packet kind, such as "HELLO"; "?": unknown kind */

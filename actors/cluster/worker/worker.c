@@ -106,8 +106,8 @@ stop_worker_run(struct worker_process *w, const struct packet *p)
     stop_engine(w);
 }
 
-/* Copies the bytes to which the spans of an order point, because the originals are in the link's buffer, which is
- * reused. */
+/* Copies the bytes to which the spans of an order (queued work) point, because the originals are in the link's
+ * buffer, which is reused. */
 static void
 keep_spans(struct order *o)
 {
@@ -189,8 +189,8 @@ on_work(void *arg, const struct work *work)
         wake_main_thread(w);
 }
 
-/* Returns the shared word for heartbeats of a rank of this host (bus_host_beat); NULL: there is no bus, or the rank
- * has no slot. */
+/* Returns the shared word in which a rank of this host passes heartbeats (bus_host_beat); NULL: there is no bus, or
+ * the rank has no slot. */
 static _Atomic uint64_t *
 on_word(void *arg, int rank, enum beat_word which)
 {
@@ -203,7 +203,7 @@ on_word(void *arg, int rank, enum beat_word which)
     return NULL;
 }
 
-/* ---- messages from workers of other hosts; on the carrier's thread ---- */
+/* ---- handle messages from workers of other hosts, on the carrier's thread ---- */
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -302,8 +302,8 @@ worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *
     return 0;
 }
 
-/* Handles a HOLD packet: allocates or frees pages in the memory that the host's processes share (heap 0), or on the
- * device to which the heap belongs. */
+/* Handles a HOLD packet: allocates or frees pages. Heap 0 is the memory that the host's processes share; every other
+ * heap belongs to a device. */
 static int
 hold_buffer(struct worker_process *w, const struct packet *p)
 {
@@ -461,7 +461,7 @@ take_bulk(struct worker_process *w)
     }
 }
 
-/* ---- values between hosts; on the carrier's thread ---- */
+/* ---- move values between hosts, on the carrier's thread ---- */
 
 static int
 on_give(void *of, uint64_t at, size_t n, void *to)
@@ -733,7 +733,7 @@ close_worker(struct worker_process *w)
     pthread_mutex_destroy(&w->lock);
 }
 
-/* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if there is one. E_LOST: the
+/* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if it assigned one. E_LOST: the
  * coordinator is gone. */
 static int
 serve_once(const struct cluster_worker_options *o, int *last)

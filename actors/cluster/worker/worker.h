@@ -17,13 +17,14 @@ struct cluster_worker_options {
     int rank; /* rank that the worker requests; -1: any rank */
     /* secret that the coordinator gave to this process at its start; all zero: the coordinator did not start it */
     unsigned char secret[CLUSTER_ID];
-    const char *host;              /* name of a simulated host, for tests; NULL: the real host */
-    int wait_s;                    /* time limit for the admission by a coordinator, s */
-    int keep_s;                    /* time to wait for another coordinator after the loss of one, s; 0: do not wait */
-    double link_s;                 /* time after which a broken link to another worker counts as a loss, s; 0: 3 s */
+    const char *host; /* name of a simulated host, for tests; NULL: the real host */
+    int wait_s;       /* time limit for the admission by a coordinator, s */
+    int keep_s;       /* time to wait for another coordinator after the loss of one, s; 0: do not wait */
+    /* time after which a link to another worker without a connection counts as a loss, s; 0: 3 s */
+    double link_s;
     double orphan_s;               /* time without a heartbeat after which the coordinator is lost, s; 0: 4.5 s */
     bool check_ref;                /* true: compare kernels with their references, as in rille_open() */
-    enum carrier_mpi mpi;          /* transport of messages and bytes between hosts */
+    enum carrier_mpi mpi;          /* whether MPI or tcp carries messages and bytes between hosts */
     void (*say)(const char *text); /* receives messages for the user; NULL: messages are dropped */
     /* returns the signal that this process has received, which the worker reports to the controller; 0: none. Called
      * on any thread. NULL: signals are not reported */

@@ -34,8 +34,8 @@ send_greeting(struct worker_process *w, int connection)
     return link_send(w->link, LINK_BULK, 0, w->shared.packet.text, w->shared.packet.len);
 }
 
-/* Connects the link for values. The first packet of each of its connections tells the coordinator the worker's rank,
- * the epoch in which the coordinator admitted the worker, and the number of the connection. */
+/* Connects the link for values. On each connection, the first packet tells the coordinator the worker's rank, the
+ * epoch in which the rank was assigned, and the number of the connection. */
 static int
 join_bulk(struct worker_process *w, const char *address, uint32_t epoch)
 {
@@ -257,8 +257,8 @@ join_gpus(const struct worker_process *w, uint32_t abilities)
     return all ? cuda_join(abilities, first, n) : 0;
 }
 
-/* Returns the bus address of a thread of a memory's plan partition: the owner of the thread's slot, and the slot's
- * index among the owner's slots. -1: there is no such thread. */
+/* Returns the bus address of a thread of a memory's (host's) plan partition. It consists of the worker that runs the
+ * thread and the thread's index in that worker. -1: there is no such thread. */
 int64_t
 worker_epoch_address(const struct worker_process *w, int memory, int thread)
 {
@@ -285,8 +285,8 @@ worker_epoch_close(struct worker_process *w)
     worker_unite_cut(); /* aborts the communicators of the epoch that has ended */
 }
 
-/* Computes the bus address of each thread of this memory, and lists the flight recorders of this worker's threads. A
- * worker has a thread for each slot that it owns, in the order of the slots. */
+/* Computes the bus address of each thread of this memory (host), and lists the flight recorders of this worker's
+ * threads. A worker has a thread for each slot that it runs, in the order of the slots. */
 static void
 read_route(struct worker_process *w, int rank)
 {

@@ -12,7 +12,7 @@ void worker_epoch_form(struct worker_process *w, const struct order *o);
 void worker_epoch_greet(struct worker_process *w);
 /* Frees the epoch's engine and bus, and ends its links to other workers. */
 void worker_epoch_close(struct worker_process *w);
-/* Returns the bus address of a thread of a memory's plan partition; -1: there is no such thread. */
+/* Returns the bus address of a thread in a memory's (host's) plan partition; -1: there is no such thread. */
 int64_t worker_epoch_address(const struct worker_process *w, int memory, int thread);
 
 #endif

@@ -29,8 +29,8 @@ struct transfer { /* a copy between a file and memory, block by block */
     struct str digests;
 };
 
-/* Checks that the request is still valid. E_LOST: the epoch is over; E_CANCEL: the request was cancelled. The caller
- * holds the lock. */
+/* Checks that a file request is still valid. E_LOST: the epoch is over; E_CANCEL: the request was cancelled. The
+ * caller holds the lock. */
 static int
 check_wanted(const struct transfer *t)
 {
@@ -41,7 +41,7 @@ check_wanted(const struct transfer *t)
     return t->order->cancelled ? fail(E_CANCEL, "interrupted") : 0;
 }
 
-/* Copies n bytes from memory to `bytes`; if `in` is true, from `bytes` to memory. */
+/* Copies n bytes from a position in the host's memory to `bytes`; if `in` is true, from `bytes` to the memory. */
 static int
 copy_transfer(struct transfer *t, uint64_t at, char *bytes, size_t n, bool in)
 {
@@ -95,7 +95,7 @@ write_places(struct transfer *t, struct span places)
     return write_block(t);
 }
 
-/* Writes an object of an object store. */
+/* Writes bytes of memory to an object of an object store. */
 static int
 save_object(struct transfer *t, const char *url)
 {
@@ -107,7 +107,7 @@ save_object(struct transfer *t, const char *url)
     return status;
 }
 
-/* Writes a file and flushes it to disk. Removes the file after a failure. */
+/* Writes bytes of memory to a file and flushes it to disk. Removes the file after a failure. */
 static int
 save_file(struct transfer *t, const char *path)
 {
@@ -132,7 +132,8 @@ save_file(struct transfer *t, const char *path)
 static bool
 is_copy(const struct shard_copy *c, const struct source *from)
 {
-    /* least: smallest stride at which rows do not overlap; so the file's size bounds the number of rows */
+    /* least: smallest distance at which rows do not overlap. Rows that do not overlap cannot be more than fit into
+     * the file */
     int64_t last, least = c->nrow > 1 ? c->bytes : 0;
     return c->from >= 0 && c->to >= 0 && c->bytes > 0 && c->nrow > 0 && c->from_stride >= least &&
            c->to_stride >= least && !__builtin_mul_overflow(c->nrow - 1, c->from_stride, &last) &&

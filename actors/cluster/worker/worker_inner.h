@@ -44,7 +44,7 @@ struct united { /* id of a communicator of a run, created by another worker */
     unsigned char id[COMMUNICATOR_ID];
 };
 
-/* A pending request for n bytes of worker `rank` on another host. from: offset of the bytes there; at: offset at
+/* A pending request for n bytes of worker `rank` on another host. from: position of the bytes there; at: position at
  * which this worker stores them; count: number of the request (0: the entry is free). */
 struct brought {
     uint64_t count, at, from;
@@ -61,10 +61,11 @@ struct worker_shared {
     uint32_t ndone;       /* number of completed pieces of work and copied blocks of files; reported as progress */
     struct orders orders; /* queue of work for the main thread */
     int64_t tick_ns;
-    int linked, greeted;    /* connections of the sockets `control` and `bulk` whose first packet was sent */
-    struct packet greeting; /* first packet of each connection of `bulk` */
+    /* number of connections whose first packet was sent; linked: of socket `control`; greeted: of socket `bulk` */
+    int linked, greeted;
+    struct packet greeting; /* packet that is sent first on each connection of the socket `bulk` */
     bool signalled;         /* true after the process's signal was reported to the coordinator */
-    uint32_t over;          /* number of the last epoch in which a member was lost */
+    uint32_t over;          /* number of the last epoch that is over because a member was lost */
     struct {
         bool asked;
         int status; /* reason why the worker leaves: a LEAVE_ constant */
@@ -77,11 +78,12 @@ struct worker_shared {
         uint32_t id, stop; /* id: number of the run in progress, 0: none; stop: number of the run that must stop */
         uint32_t stop_why;
         const struct plan *plan; /* plan of the run in progress; NULL: none */
-        bool meets;              /* true while the current run creates communicators */
-        atomic_bool parts;       /* true if the current run must stop creating communicators; read without the lock */
-        bool decides;            /* true if this memory decides whether the current run can be cancelled */
-        /* true if an interrupt also stops the creation of communicators: this memory decides (`decides`), or the run
-         * updates no variable */
+        /* true while the current run creates its communicators together with other workers */
+        bool meets;
+        atomic_bool parts; /* true: waiting for communicators' ids must stop; read without the lock */
+        bool decides;      /* true if this memory decides whether the current run can be cancelled */
+        /* true if an interrupt also stops the creation of communicators. It does if this memory decides (`decides`),
+         * or if the run updates no variable */
         bool yields;
     } run;
     struct {
@@ -99,7 +101,7 @@ struct worker_shared {
      * them without it. */
     struct plan_map map;
     struct slot *slot; /* slots of all memories */
-    /* nslot: slots of this memory; nall: slots of all memories; nmemory: number of memories */
+    /* numbers of slots (device threads) of this memory (nslot) and of all memories (nall); number of memories */
     int nslot, nall, nmemory;
 };
 
@@ -118,7 +120,7 @@ struct worker_main {
     struct segment *bus;
     struct segment *made_bus; /* segment for messages, if this worker made one for its host; NULL: none */
     struct atlas *atlas;
-    uint8_t *met; /* by memory, enum meeting: whether the ports of the memory's workers are known */
+    uint8_t *met; /* by memory (host), enum meeting: whether the addresses of its workers are known or requested */
     uint32_t *route;
     struct recorder **recorder; /* flight recorders of the device threads, by local thread; also read by the link's
                                    thread, while shared.bus_end is set */
@@ -129,7 +131,8 @@ struct worker_main {
     int njob, job_capacity;
     struct asker *asker;
     int nasker, asker_capacity;
-    uint32_t anew; /* number of the last failed run when the present communicators were created */
+    /* number of the last failed run (START packet) at the time when the present communicators were created */
+    uint32_t anew;
 };
 
 /* A worker process. The fields before `lock` are constant once the worker's threads run. */

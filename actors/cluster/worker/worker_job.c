@@ -49,7 +49,8 @@ worker_job_forget(struct worker_process *w, const struct order *o)
     *j = w->main.job[--w->main.njob];
 }
 
-/* Stores the schedule rows of a program. If the rows are invalid, acts run in the order in which they become ready. */
+/* Stores the schedule rows (planned order of acts) of a program. If the rows are invalid, acts run in the order in
+ * which they become ready. */
 void
 worker_job_rows(struct worker_process *w, const struct order *o)
 {

@@ -11,13 +11,14 @@ struct job { /* a program and its plan */
     struct actors *actors;
     struct run run;
     struct arena arena, of_rows;
-    struct lane_rows rows; /* schedule rows received last; run.rows points to them if they are used */
+    /* schedule rows (planned order of acts) received last; run.rows points to them if they are used */
+    struct lane_rows rows;
     struct channel_far *far;
-    struct carrier_channels *carrying; /* ends of the channels to other hosts on this worker; NULL: no channels */
-    bool *listed;    /* by memory: true if the memory's list of channels has arrived, or is not needed */
-    int32_t nwanted; /* number of lists of channels that have not arrived */
+    struct carrier_channels *carrying; /* channels to other hosts, this worker's ends; NULL: no channels */
+    bool *listed;    /* by memory (host): true if its list of channels has arrived, or is not needed */
+    int32_t nwanted; /* number of awaited lists of channels */
     uint32_t epoch;  /* epoch in which the addresses in `far` are valid */
-    bool had;        /* true if the outcome of compiling was reported */
+    bool had;        /* true if the outcome of compiling was reported (HAVE packet) */
     bool waits;      /* true if ports of workers must be known before lists of channels are requested */
 };
 
@@ -32,8 +33,8 @@ void worker_job_ports(struct worker_process *w, const struct order *o);
 void worker_job_met(struct worker_process *w, const char *ports);
 /* returns the job of a program; NULL: not known */
 struct job *worker_job_find(struct worker_process *w, uint64_t id);
-/* Sets the addresses of the far ends of the program's channels for this epoch. E_PLAN: a far end names a thread that
- * does not exist. */
+/* Sets the bus addresses of the program's channel ends on other hosts, for this epoch. E_PLAN: a channel end names a
+ * thread that does not exist. */
 int worker_job_connect(struct worker_process *w, struct job *j);
 void worker_job_free(struct job *j);
 

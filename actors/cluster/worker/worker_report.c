@@ -10,8 +10,8 @@
 #include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 
-/* Returns the task of a thread's k-th last act in the current run (0: the last). NULL: there is none. Sets *over to
- * true if the kernel call of the act has returned. */
+/* Returns the task of the k-th last act of a thread in the current run (k = 0: the last act); NULL: there is none.
+ * Sets *over to true if the kernel call of the act has returned. */
 static const struct task *
 last_task(const struct worker_process *w, int thread, uint64_t k, bool *over)
 {

@@ -35,7 +35,8 @@ address(const struct worker_process *w, struct span places, size_t i, int64_t by
     return status;
 }
 
-/* Sets the addresses and live numbers of a run from its START packet. The caller holds the lock. */
+/* Sets the addresses of buffers and the live numbers (scalars of the user's program) of a run, from its START
+ * packet. The caller holds the lock. */
 static int
 bind_run(const struct worker_process *w, struct job *j, const struct packet *p)
 {
@@ -88,8 +89,8 @@ run_job(struct worker_process *w, struct job *j, const struct packet *p, bool *r
     return status;
 }
 
-/* Returns the roots that updates had begun to overwrite in a failed run; such roots are half written. The caller
- * frees the array. */
+/* Returns the roots (output shards) that updates had begun to overwrite in a failed run; such shards are half
+ * written. The caller frees the array. */
 static int32_t *
 list_begun(const struct job *j, int *n)
 {

@@ -47,8 +47,8 @@ tell_unite_id(void *of, const struct communicator *c, const unsigned char id[COM
     u.memory = memory;
     pthread_mutex_lock(&m->w->lock);
     member_unite(m->w->member, m->epoch, &u);
-    /* The event of the control socket is edge-triggered, and member_unite(), which sends a packet, may consume it. So
-     * packets that have arrived are handled here. */
+    /* Handles packets that have arrived: member_unite() sends a packet, and a send can consume their edge-triggered
+     * event. */
     worker_take_control(m->w);
     pthread_mutex_unlock(&m->w->lock);
     free(memory);
