@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define RILLE_VERSION "0.1.0"
-/* 1000000 * MAJOR + 1000 * MINOR + PATCH */
+/* version of this header: 1000000 * MAJOR + 1000 * MINOR + PATCH */
 #define RILLE_VERSION_NUMBER 1000
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
 
@@ -53,10 +53,15 @@ int rille_version_number(void);
  * field means the default. size 0 means the struct of version 0.1.0. A field that the library does not know must be
  * zero. */
 struct rille_options {
-    size_t size;         /* sizeof(struct rille_options) */
-    const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
-    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, cores of the process */
-    const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
+    size_t size; /* sizeof(struct rille_options) */
+    /* devices to open, "cpu:8,meta"; NULL: 8 cpu devices, or one per core on a machine with more than 8 cores */
+    const char *devices;
+    /* maximum number of device threads; 0: the environment variable RILLE_THREADS or, if unset, one per core of the
+     * process */
+    int threads;
+    /* message bus between device threads: "zmq", or "sim:SEED" for a simulation; NULL: the environment variable
+     * RILLE_BUS or, if unset, "zmq" */
+    const char *bus;
     uint64_t seed;       /* seed of random values */
     bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
@@ -64,7 +69,8 @@ struct rille_options {
     /* implementation of collectives among GPUs: "own" (NULL): Rille's kernels; "nccl": NCCL (docs/cuda.md) */
     const char *collectives;
     const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
-    /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
+    /* worker processes that own the devices; NULL: this process owns the devices. Only rille_open() reads the
+     * struct */
     const struct rille_workers *cluster;
 };
 
@@ -74,11 +80,12 @@ enum { RILLE_SECRET = 16 };
 struct rille_workers {
     size_t size; /* sizeof(struct rille_workers) */
     int workers;
-    /* address on which workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
+    /* address at which the session listens for workers, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
     const char *bind;
     /* key file of rille_key_new(), or a folder of such files; NULL: no keys, so workers must be on this host */
     const char *key_file;
-    /* folders "/a:/b" for checkpoints, shared with workers that have the same folders; NULL: none */
+    /* folders of checkpoints, separated by ':', "/a:/b"; NULL: none. A worker to which the same folders were passed
+     * writes and reads its shards there itself */
     const char *root;
     /* Starts the worker process of a rank, which must call rille_worker() with this address and secret. Pass the
      * secret through a pipe, never in arguments or the environment. The session calls start() for each of the first
@@ -86,18 +93,19 @@ struct rille_workers {
      * reports an error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
-    const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
+    const char *devices; /* device list that start() passes to each worker; NULL: unknown */
     /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
      * workers keep their devices; it is an error if this session requires other devices of them. */
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
-    /* time after which a worker counts as lost if a packet that it reported as sent is missing, s; 0: 3 */
+    /* longest wait for a packet that a worker reported as sent, s; 0: 3. The worker then counts as lost */
     double link_seconds;
-    /* time without progress, s: if no worker that owes an answer progresses for this long, one of these workers
-     * counts as lost; 0: 600 */
+    /* longest time without progress, s; 0: 600. If none of the workers whose answers are missing progresses for
+     * this long, one of them counts as lost */
     double hang_seconds;
-    /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
+    /* returns the name of a rank's host, for error texts; the result NULL means this host. The field is NULL: all
+     * ranks are on this host */
     const char *(*host)(void *arg, int rank);
     /* receives news, such as rejected workers, on any thread; NULL: no news */
     void (*say)(void *arg, const char *text);
@@ -105,8 +113,9 @@ struct rille_workers {
     /* text that names the job; all processes of a job pass the same text, and workers of other jobs are rejected;
      * NULL: no name */
     const char *job;
-    /* smallest number of workers of an elastic job, which has at most `workers` workers (rille_can_admit). The session
-     * begins as soon as this number of workers has joined, apart from those that it starts. 0: not elastic */
+    /* smallest number of workers of an elastic job; 0: not elastic. The number of workers of an elastic job may
+     * change (rille_can_admit), up to `workers`. The session begins when this number of workers has joined, among
+     * them all workers that start() starts */
     int least;
     /* rille_recover() fails if more than `restarts` workers (at most 63) were lost within `restart_seconds`; 0 s: no
      * limit */
@@ -128,7 +137,7 @@ int rille_error_code(void);
 const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
 /* user's line of the failed call, "file:line", as set by rille_at(); "": none */
 const char *rille_error_line(void);
-/* `module` that rille_at() had set for the operator that failed in a run; 0: none */
+/* Returns the number of the module (`module` of rille_at) whose operator failed in a run; 0: none. */
 int32_t rille_error_module(void);
 
 /* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
@@ -138,13 +147,13 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 /* ---- worker processes ---- */
 
 /* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have the MPI
- * plug-in, but TCP once a worker was lost. RILLE_MPI: MPI; if that is impossible, an error. */
+ * plug-in, else TCP; TCP as well after the loss of a worker. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
     /* join: address of the coordinator; key_file: key file of this rank, NULL: none; devices: the worker's devices */
     const char *join, *key_file, *devices;
-    /* as in struct rille_options; also applies to collectives with other workers' GPUs */
+    /* implementation of collectives among GPUs, also with other workers' GPUs; values as in struct rille_options */
     const char *collectives;
     const char *root; /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
     const char *host; /* host name that the worker reports, for tests; NULL: the real one */
@@ -156,7 +165,7 @@ struct rille_worker_options {
     int keep_seconds;
     /* longest interruption of a connection to another worker, s; after it, that worker counts as lost; 0: 3 */
     double link_seconds;
-    /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
+    /* time without a heartbeat after which the worker counts the coordinator as lost, s; 0: 4.5 */
     double orphan_seconds;
     bool check_ref;                /* compare each kernel with its reference */
     enum rille_mpi mpi;            /* transport between hosts */
@@ -165,8 +174,8 @@ struct rille_worker_options {
     /* returns a signal that this process has received; the worker passes it to the controller; 0: none. Called on
      * any thread; NULL: signals are not passed on */
     int (*signal)(void);
-    /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
-     * waits for the kernel */
+    /* function that ends the process (_exit). Called when the worker must end and a kernel does not return; NULL:
+     * the worker waits for the kernel */
     void (*die)(int status);
     const char *job; /* text that names the job, as in struct rille_workers; NULL: no name */
 };
@@ -184,8 +193,8 @@ void rille_sweep(const char *join);
 int rille_own_address(const char *host, char out[64]);
 /* checks the syntax of an address; non-zero: rille_error() says what is wrong */
 int rille_address(const char *text);
-/* Checks the device list of a worker. here: the worker is this process, so its GPU driver is asked, too. Non-zero:
- * rille_error() says what is wrong. */
+/* Checks the device list of a worker. here true: the worker is this process, so its GPU driver is asked, too.
+ * Non-zero: rille_error() says what is wrong. */
 int rille_devices(const char *text, bool here);
 /* Limits of this process, which can be less than the machine has (docs/library.md). Sources: affinity, control groups
  * of containers and batch systems, OMP_NUM_THREADS. */
@@ -241,14 +250,14 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
-/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ, returns
- * non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the previous
- * one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: the workers whose replicas were
- * wrong, if an earlier comparison failed and the same work was repeated since; else NULL. The text is valid until
- * the next call. */
+/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ,
+ * returns non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the
+ * previous one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: NULL, unless an earlier
+ * comparison failed and the same work was repeated since. Then *wrong names the workers whose replicas were wrong
+ * in that comparison. The text is valid until the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
-/* Returns true if workers wait for a place in an elastic job that has fewer than its largest number. */
+/* Returns true if workers wait to join an elastic job that has fewer workers than its maximum. */
 bool rille_can_admit(struct rille_session *s);
 /* Admits the workers that wait. The session then has their devices, too, and compiled steps are traced again; values
  * stay. Saves in progress must have ended. If a worker is lost meanwhile, fails as a run does. */
@@ -275,12 +284,13 @@ void rille_stop_when(bool (*wanted)(void *arg), void *arg);
  * "": no run. For a device with streams, the text also describes work that a thread waits for after the run has
  * returned: "matmul (a.lua:3) on async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* Describes what a device thread computes, or waits for on its devices, in this process or in a worker on its host.
- * Returns false if there is no such thread. Session's thread, async-signal-safe. */
+/* Describes what a device thread computes, or what it waits for on its devices. thread: number of a thread of this
+ * process, or of a worker on its host. Returns false if there is no such thread. Session's thread,
+ * async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
- * cpu:0"; "": nothing. The text ends with "to read" if the relu must first read registers of the matmul. Apart from
- * that, the function is like rille_doing_thread(). */
+ * cpu:0"; "": nothing. The text ends with "to read" if the matmul cannot overwrite its buffer before the relu has
+ * read it. In all other respects, the function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes the job of a session with workers, also during a run: the phase, the number of the run, and a line for
  * each worker. A worker's line has its state, the time without progress, and its current act. "": the session has no
@@ -301,7 +311,7 @@ struct rille_cost {
     double beta_ns_per_byte;  /* cost per byte received, ns */
     double gamma_ns_per_byte; /* cost per byte that a rank reads to reduce, ns */
     double copy_ns_per_byte;  /* cost per byte that a rank copies of its own data, ns */
-    double hop_ns;            /* fixed cost per hop, ns */
+    double hop_ns;            /* fixed cost per hop (collective step), ns */
     double wire_ns;           /* latency to another host, ns */
     double wire_ns_per_byte;  /* cost per byte sent to another host, ns */
     double staging_bytes;     /* maximum number of bytes that a rank may hold between hops; 0: no limit */
@@ -348,11 +358,13 @@ struct rille_moved {
 struct rille_metrics {
     int64_t runs, failed_runs;
     int64_t acts, compiles, snapshots;
-    int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
+    /* after the last run: bytes of stored tensors; bytes of the memory that devices keep for the intermediate
+     * values of runs */
+    int64_t tensor_bytes, arena_bytes;
     /* run_seconds: time in runs. busy_seconds: busy time of all devices. device_seconds: time in runs multiplied by
      * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, with pipeline bubbles */
     double run_seconds, busy_seconds, device_seconds;
-    int64_t losses, recoveries; /* workers lost; recoveries from losses */
+    int64_t losses, recoveries; /* number of lost workers; number of recoveries from losses */
     int nmove;
     struct rille_moved move[RILLE_MOVES];
 };
@@ -416,7 +428,7 @@ struct rille_attr_info {
     const char *name;
     enum rille_attr_kind kind;
     bool required;
-    const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
+    const char *words; /* allowed words of a RILLE_TEXT attribute, separated by '|' */
     const char *doc;
 };
 /* Returns the operator with this name; NULL: no such operator. Operators are constants of the library. */
@@ -527,8 +539,8 @@ bool rille_tensor_is_leaf(const struct rille_tensor *t);
 /* Returns true if values can be assigned to t. That is the case for leaves and clones. A leaf remains assignable
  * after a value with a recorded gradient was assigned to it, although it is then no leaf (rille_tensor_is_leaf()). */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
-/* returns the dimension along which the values of t count 0, 1, 2, ..., if t is an arange whose other dimensions
- * have size 1; -1: t is no such tensor, or its value is in memory */
+/* returns the dimension along which t counts 0, 1, 2, ...: t is an arange that is not computed yet, and its other
+ * dimensions have size 1. -1: any other tensor */
 int rille_tensor_counts(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
@@ -576,8 +588,9 @@ int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
                           struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
-/* Sets whether a planner may choose the leaf's layout (sbp = "auto"). The first planned step that reads the leaf, or
- * has it as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the setting. */
+/* Sets whether a planner may choose the leaf's layout (sbp = "auto"). The first step with a planner that reads the
+ * leaf, or has the leaf as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the
+ * setting. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* Assigns src's value to the leaf in place: casts to the leaf's dtype, and moves to its layout. The shape must
  * broadcast to the leaf's. Results computed from the old value keep it. The assignment is recorded for gradients, like
@@ -718,7 +731,7 @@ int rille_step(struct rille_session *s);
 /* Drops the updates added since the last step; the variables stay unchanged. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- live numbers: numbers that a step reads anew at each call, by a function of the caller ---- */
+/* ---- live numbers: numbers that a function of the caller supplies anew at each call of a step ---- */
 
 /* sets *out to the number's value; non-zero: failure, and the run does not start */
 typedef int rille_live_fn(void *arg, double *out);
@@ -743,36 +756,42 @@ struct rille_graph_options {
     /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists all
      * names */
     const char *schedule;
-    int lag; /* lookahead, micro-batches; 0: the schedule's default */
-    /* memory for a schedule search: finds the schedule with the least bubble within this memory; 0: no such search.
-     * Up to 16: multiple of the memory that 1F1B saves for backward on the fullest device; above 16: bytes per
-     * device. Needs at least two micro-batches, and `schedule` must not be set */
+    /* lookahead of the schedule: number of micro-batches per hop between stages by which forward may be ahead; 0:
+     * the schedule's default */
+    int lag;
+    /* memory for a schedule search, which finds the schedule with the least bubble within this memory; 0: no
+     * search. Values up to 16 are multiples of the memory that 1F1B saves for backward on the fullest device;
+     * larger values are bytes per device. Needs at least two micro-batches; `schedule` must be NULL */
     double memory;
-    /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
+    /* costs for a schedule search; NULL: estimated costs. The struct must stay valid until the step is made */
     const struct rille_chart_costs *costs;
     /* split_backward: the schedule may run weight gradients later than input gradients; recompute: backward
      * recomputes the values that forward would save */
     bool split_backward, recompute;
-    /* recompute parts of stages if the memory limit requires it, or if that is faster within the limit */
+    /* true: backward recomputes parts of stages, if the memory limit requires it, or if that is faster within the
+     * limit */
     bool recompute_auto;
-    int zero; /* ZeRO stage: 1 shards optimiser state, 2 gradients, too, 3 parameters, too; 0: none */
-    /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
+    /* ZeRO stage; 0: none; 1: shards the optimiser's state; 2: shards gradients, too; 3: shards parameters, too */
+    int zero;
+    /* placement that stores the values saved for backward, and the optimiser's state, while no call uses them;
+     * NULL: none */
     const struct rille_place *offload;
     int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
     /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
      * program's own layouts. */
     const char *auto_parallel;
-    /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
-     * none */
+    /* memory limit of a planner and of a schedule search, bytes per device; 0: none. A plan above the limit is an
+     * error */
     int64_t memory_limit;
     /* true: this trace is of the whole batch. It finds the numbers that the function computes from the batch size,
      * such as 1 / n for a mean. The caller ends the trace by rille_trace_abort(). The next trace of the session uses
      * these numbers in place of those that the function computes from the size of a micro-batch. */
     bool whole;
     bool check_nan; /* search this step's results like rille_detect_nan() */
-    /* time limit of the planner's search, s of one core; 0: the default. A count of work measures the time, so that
-     * every machine finds the same plan; four times as much real time also ends the search. Default: 1; 0.1 for
-     * "propagate" and "greedy" without a memory limit, which need a search only for the bound */
+    /* time limit of the planner's search, s of one core; 0: the default of 1 s. The search counts its work instead
+     * of measuring time, so that every machine finds the same plan. The search also ends after four times as much
+     * real time. For "propagate" and "greedy" without a memory limit, the default is 0.1 s, because only their
+     * bound needs a search */
     double time_limit;
 };
 /* Checks the options, like rille_trace_begin(). E_ARG: an option has an invalid value. */
@@ -844,8 +863,9 @@ struct rille_device_stats {
     int device;
     double busy, idle; /* busy and idle time in the last run, s */
     int64_t bytes_in, bytes_out, peak_memory;
-    double flops;        /* floating-point operations of a run; a multiply-add counts as two */
-    const char *tenants; /* the largest results in the device's registers at the peak, as text; "": none */
+    double flops; /* floating-point operations of a run; a multiply-add counts as two */
+    /* text that lists the largest results in the device's registers at the time of the memory peak; "": none */
+    const char *tenants;
 };
 struct rille_stats {
     /* step_time: time of the last run, s; ideal: time of a run in which all devices that can act at the same time
@@ -853,8 +873,10 @@ struct rille_stats {
     double step_time, ideal;
     double bubble; /* idle share of step_time: 1 - ideal / step_time */
     double flops;  /* floating-point operations of a run on all devices */
-    double peak;   /* peak rate of devices that can act at once, operations per second; 0: costs were not measured */
-    int nhost;     /* number of hosts with devices of the step; at most 64 are reported */
+    /* peak rate of all devices that can act at the same time, floating-point operations per s; 0: costs were not
+     * measured */
+    double peak;
+    int nhost; /* number of hosts with devices of the step; at most 64 are reported */
     int ndevice;
     /* statistics by device; the graph owns them; the next rille_graph_stats() overwrites them */
     struct rille_device_stats *device;
@@ -868,7 +890,7 @@ int rille_graph_timeline(struct rille_graph *g, const char *path);
 /* Pipeline chart of a step: its plan, simulated with every device independent of the others, and its last timed run. */
 struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
     int device, stage;    /* device: index in the chart's devices; stage: number of the virtual stage */
-    int piece;            /* number of the micro-batch; -1: work once per batch */
+    int piece;            /* number of the micro-batch; -1: work that is done once per batch */
     const char *what;     /* kind of work: "forward", "backward", "weight", "move", "update" */
     double begin, end;    /* times since the first act, s */
 };
@@ -885,7 +907,8 @@ struct rille_chart_run {
     struct rille_chart_span *span;
     struct rille_chart_stall *stall; /* idle times with their causes, longest first */
     double *busy;                    /* busy time by device, s */
-    /* [device][point]: peak bytes in registers, in equal intervals of the run's time */
+    /* memory[device][point]: peak bytes of the device's registers in an interval of the run; the intervals are
+     * equal */
     int64_t *memory;
 };
 struct rille_chart_device {
@@ -896,22 +919,27 @@ struct rille_chart_device {
 struct rille_chart {
     int ndevice, nstage, nthread, pieces;
     int ncompute; /* number of devices that compute; others only hold offloaded values */
-    int natonce;  /* number of devices that can act at the same time; some share threads */
+    /* number of devices that can act at the same time; fewer than ncompute if devices share threads */
+    int natonce;
     struct rille_chart_device *device;
-    bool split; /* weight gradients may be delayed */
-    int lag;    /* lookahead of the schedule's credits, micro-batches; 0: all micro-batches */
-    /* costs are estimates from built-in rates, because no run was timed and the caller passed no costs */
+    bool split; /* true: the schedule may delay weight gradients */
+    /* lookahead of the schedule: number of micro-batches per hop between stages by which forward may be ahead; 0:
+     * all */
+    int lag;
+    /* true: the costs are estimates from built-in rates, because no run was timed and the caller passed no costs */
     bool reckoned;
     double forward, backward, weight, moving; /* planned time per micro-batch on a device of a stage, s */
     double bound;                             /* lower bound of the bubble, for any schedule with these costs */
     /* maximum number of bytes that a device saves for backward, in this schedule and in 1F1B */
     int64_t activations, activations_1f1b;
-    double again; /* share of forward that backward recomputes */
+    /* work that backward spends on recomputing forward, as a fraction of forward's work */
+    double again;
     struct rille_chart_run planned, measured;
     int64_t call, ncall; /* call: number of the measured call of the step, from 1; ncall: number of calls */
     void *memory;        /* memory of all arrays and texts above */
 };
-/* Costs of a stage on each of its devices, s per micro-batch. move: per segment of a move; update: per batch. */
+/* Costs of a stage's acts on each of its devices, s. forward, backward, weight: per micro-batch; move: per segment
+ * of a move, per micro-batch; update: per batch. */
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
     double jitter; /* random variation of each act's cost, as a fraction; 0 to 1 */
@@ -928,7 +956,8 @@ struct rille_actor {
     const char *device_kind;
     int device, thread, stage;
     const char *phase; /* phase of the step: "forward", "backward", "weight", "batch" */
-    /* begun: acts begun; acts: acts of a complete run; pieces: number of micro-batches; bytes: of its registers */
+    /* begun: number of acts begun in the last run; acts: number of acts of a complete run; pieces: number of
+     * micro-batches; bytes: size of the actor's registers */
     int64_t begun, acts, pieces, bytes;
     const char *state; /* state: "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
     const char *line;  /* source line, "a.lua:3"; "": none */
@@ -954,12 +983,13 @@ struct rille_explain_op {
     struct rille_explain_candidate {
         const char **inputs, **outputs;
         int64_t bytes; /* bytes moved for the operands */
-        /* pending reduction that the call adds: least bytes to convert its partial results to B or S */
+        /* pending reduction that the call adds: least bytes that must be sent later to convert its partial results
+         * to B or S */
         int64_t owed;
-        /* for planned steps: lower and upper bound of the time that the candidate adds to the step, ns (regret_high
-         * INT64_MAX: unknown); -1: not planned */
+        /* regret, regret_high: lower and upper bound of the time by which the best plan with this candidate is
+         * slower than the plan found, ns; regret_high INT64_MAX: unknown. -1: no planner chose the layouts */
         int64_t regret, regret_high;
-        /* work of the busiest rank as a share of the work on a single device; 1: every rank does all the work */
+        /* work of the busiest rank as a fraction of the work on a single device; 1: a rank does all the work */
         double share;
     } * candidates;
 };
@@ -972,18 +1002,18 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank; NULL, with nrank 0: a mesh of "meta" devices is too large. The limit is 64 ranks,
-     * halved for each axis after the third */
+    /* by rank: bytes received. NULL, with nrank 0: the ranks are not counted, because a mesh of "meta" devices is
+     * too large. The largest has 64 ranks with up to three axes; each further axis halves this number */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
-    const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* text about a hierarchical reduction between hosts; "": the move has none. The text has the reduction's shape
-     * and time, and for comparison the time of a direct reduction, in which each owner reads all addends: ", in 2
-     * segments, 4 chunks: 95.0 us between hosts, not 160.0" */
+    const char *steps; /* the move's steps as text; NULL: the mesh has more than 8 "meta" ranks */
+    /* text that describes a hierarchical (two-level) reduction between hosts: its shape, its time, and for
+     * comparison the time of a direct reduction, in which each owner of a shard reads all addends. Example: ", in 2
+     * segments, 4 chunks: 95.0 us between hosts, not 160.0". "": the move has no hierarchical reduction */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* number of times that the move runs per step */
-    bool of_leaf;          /* moves a variable, which no call computes */
+    bool of_leaf;          /* true: the move's operand is a variable, which no call computes */
     int ncandidate;
     struct rille_explain_path { /* possible paths of the move; a run uses the first */
         const char *name;       /* names of its hops: "all-gather, all-gather" */
@@ -995,10 +1025,11 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* description of the move as text */
 };
-/* A conflict of hints, only for steps planned by "propagate". One hint determines the layout of a value. Another
- * hint determines the layout in which a reader needs the value. The layouts differ, so the value must move. Hints
- * are arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
- * call made a hint, its line is that of the hint's first reader. */
+/* A conflict of hints, only for steps planned by "propagate". A hint is anything in the program that determines a
+ * layout: an argument, a variable, a move, a strategy, an operator without a choice, a result with a required
+ * layout. One hint determines the layout of a value, and another hint determines the layout in which a reader needs
+ * the value. The layouts differ, so the value must move. If no call made a hint, its line is that of the hint's
+ * first reader. */
 struct rille_explain_meeting {
     const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
     struct rille_explain_meeting_hint {
@@ -1014,7 +1045,7 @@ struct rille_explain {
     struct rille_explain_meeting *meetings; /* conflicts of hints; NULL: not planned by "propagate" */
     int64_t bytes;                          /* bytes of all moves per step */
     int naxis;                              /* rille_graph_whatif(): number of mesh axes of the cluster; else 0 */
-    /* by mesh axis: bytes of moves whose slowest links are on that axis; the sum is `bytes` */
+    /* by mesh axis: bytes of the moves whose slowest links are on that axis; the sum over all axes is `bytes` */
     int64_t axis_bytes[RILLE_AXES];
     bool planned; /* a planner chose the layouts, so the next seven fields are valid */
     /* cost: time of all work, ns; bound: lower bound over all plans of these operators, ns */
@@ -1031,9 +1062,10 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a layout
- * are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned step, ns.
- * To find the bounds, the step is planned again without the layout, for a quarter of a second per layout. */
+/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a
+ * layout are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned
+ * step, ns. The bounds come from planning the step once more without the layout, for a quarter of a second per
+ * layout. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -1107,7 +1139,8 @@ struct rille_file_entry {
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
-    const char *stored; /* the file's name for the dtype, if loading converts the values; NULL: it does not */
+    /* the file's name for the dtype, if loading converts the values; NULL: loading converts nothing */
+    const char *stored;
 };
 /* Describes the i-th tensor of the file in order of name. Returns false if there are at most i tensors. */
 bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
@@ -1119,12 +1152,13 @@ bool rille_file_text(const struct rille_file *f, int i, const char **key, const 
  * bytes; number: true if the value is a number or boolean, printed as text. E_ARG: the file has no such list. */
 int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
-/* Replaces the tensors of each quantised weight by the weight, in f32. method and the names of the tensors that it
- * reads: "scaled" (weight, weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros,
- * scales, g_idx) or "awq" (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a
- * .gguf file stores in blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number;
- * group: number of inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0:
- * none); minus_one: the file stores each zero point minus 1. */
+/* A method by which a checkpoint stores quantised weights. rille_file_dequantise() replaces the tensors of each
+ * such weight by one tensor, the weight in f32. method, and the tensors that it reads: "scaled" (weight,
+ * weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq"
+ * (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a .gguf file stores in
+ * blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number; group: number of
+ * inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0: none); minus_one:
+ * the file stores each zero point minus 1. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1165,8 +1199,8 @@ struct rille_saving; /* a save in progress on its own thread, of the values at t
  * sets *in_background to the save in progress. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
-/* Checks that a save to path can begin: to a file; or, if folder is true, to a folder that exists or can be created
- * in an existing one. Changes nothing. Any thread. */
+/* Checks that a save to path can begin. folder false: to a file; folder true: to a folder that exists, or can be
+ * created in an existing folder. Changes nothing. Any thread. */
 int rille_may_save(const char *path, bool folder);
 /* Calls visit() with the name of each file in a folder, or of each object below a URL. Any thread. */
 int rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg);
@@ -1204,7 +1238,7 @@ int rille_tokenizer_save(struct rille_tokenizer *t, const char *path);
  * arrays. */
 int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
                              const uint32_t **after, size_t *nafter);
-/* returns true if the id is not part of plain text */
+/* returns true if the id is a special token, which is not part of plain text */
 int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id);
 /* Returns the names of the batch settings in tokenizer.json: "truncation", "padding" or "truncation and padding";
  * NULL: none. Encoding ignores these settings; saving keeps them. */
