@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- cost of a point ---- */
+/* ---- computing the cost of a point (a combination of signatures) ---- */
 
 /* Returns the price of moving mover i, a value that may have to move (search.h). Movers of the same value (twins)
  * share the cache. */
@@ -69,8 +69,8 @@ point_compare(const struct point *a, const struct point *b)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Computes the price of p. Returns false as soon as p turns out to be illegal, to need an impossible move, or to
- * rank behind `bound`. */
+/* Computes the price of p, a combination of signatures. Returns false as soon as p turns out to be illegal, to
+ * need an impossible move, or to rank behind `bound`. */
 static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {

@@ -72,7 +72,7 @@ debt_init(struct search *s)
     s->debt = ARENA_ARRAY(s->arena, struct debt, NDEBT);
 }
 
-/* ---- pending reduction of a partial layout ---- */
+/* ---- price of a partial layout's pending reduction ---- */
 
 /* Returns layout l with entry v on the given axes. These axes become last in the cutting order, because each shard
  * then stays on a rank that holds an addend of the shard. So no other split along that dimension is cheaper. */

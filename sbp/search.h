@@ -30,7 +30,8 @@ struct mover {
     uint64_t given_orders; /* bit o: the entries of `given` with cutting order o make exactly the layout `given` */
     int64_t *price;        /* [order * codes + code]: price; UNKNOWN: not computed yet. NULL: no cache */
     int ncode;
-    int scale[MAX_AXIS]; /* by free axis: code of a layout = sum of entry * scale */
+    /* by free axis: factor of the entry's index in the code of a layout (code = sum of index * scale) */
+    int scale[MAX_AXIS];
 };
 
 struct search {
@@ -61,7 +62,7 @@ struct point {
     /* load by which points are compared: equal to `share`; 1 for an in-place update, because its work cannot move to
      * other ranks than its variable's */
     double load;
-    bool idle; /* some rank has no work, because a factor has fewer elements than shards */
+    bool idle; /* true: some rank has no work, because a factor has fewer elements than shards */
     int nsame;
     int order;
     int choice[MAX_AXIS];
@@ -73,7 +74,7 @@ int search_init(struct search *s);
 void point_spread(const struct search *s, struct point *p);
 /* Returns the layout that an operand has at a legal point. */
 const struct layout *point_layout(const struct search *s, int operand, const struct point *p);
-/* Returns true if an earlier cutting order gives the same layouts. */
+/* Returns true if an earlier cutting order gives the same layouts as this order. */
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);

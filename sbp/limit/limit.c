@@ -20,9 +20,8 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
     return most;
 }
 
-/* Changes of live bytes at one time. begin: number of live ranges that begin at the time. more: the largest possible
- * bytes of these ranges. end: number of live ranges for which the time is the last. less: the largest possible bytes
- * of these ranges. */
+/* Changes of live bytes at one time. begin, more: number of the live ranges that begin at this time, and the sum
+ * of their largest possible bytes. end, less: the same numbers for the live ranges whose last time this is. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -204,8 +203,8 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills in m->sum (prefix sums of the prices) and m->extra (price times bytes, by candidate). Returns an upper bound
- * on the sum of all extra costs and of the memory limit times the sum of the prices. */
+/* Fills in two arrays from the prices: m->sum, their prefix sums, and m->extra, the cost of each candidate's
+ * bytes. Returns an upper bound on the sum of all these costs and of the memory limit times the sum of the prices. */
 static double
 fill_peaks(struct limit *m)
 {

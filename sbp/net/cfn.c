@@ -266,7 +266,7 @@ struct making {
     const struct net *net;
     struct arena tmp;
     struct same *same[SAME];
-    int32_t *made; /* by form of the current tensor: its variable; -1: none */
+    int32_t *made; /* by form (layout) of the current tensor: its variable; -1: none */
 };
 
 static struct same *

@@ -51,7 +51,8 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
     int32_t nother;  /* number of values of that variable */
-    /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `table` */
+    /* ahead: true: the other end comes later in the sweep order; rows: true: a row of `table` belongs to a value
+     * of this end */
     bool ahead, rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
@@ -269,9 +270,9 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
     for (int32_t i = 0; i < n; i++) m[i] -= given[i];
 }
 
-/* Processes the k-th variable as TRW-S does. Collects cost from the edges behind. Then distributes to the edges
- * ahead what each value costs more than the variable's cheapest value. Each edge ahead gets the fraction 1 /
- * max(edges ahead, edges behind). */
+/* Processes the k-th variable as TRW-S does. Collects cost from the edges to earlier variables. Then distributes
+ * to the edges to later variables what each value costs more than the variable's cheapest value. Each of these
+ * edges gets the fraction 1 / max(number of edges to later variables, number of edges to earlier variables). */
 INLINE void
 dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {

@@ -16,18 +16,20 @@ enum { SCOPE = 30 }; /* maximum number of variables of a table */
 struct table {
     int32_t n, *scope;
     int64_t *cost; /* costs in row-major order: the last variable of the scope is contiguous */
-    bool used;     /* the table belongs to a clique already */
-    /* a clique made the table; in the backward pass the table holds the cost of the rest of the network */
+    bool used;     /* true: a clique has already combined the table */
+    /* true: a clique made the table. In the backward pass, such a table holds the cost of the rest of the network */
     bool made;
 };
-struct clique { /* bucket: the tables that contain `var`, combined into one table */
+/* bucket of bucket elimination: the tables that contain variable `var`, combined into one table */
+struct clique {
     int32_t var, n, scope[SCOPE];
     int32_t ntable, *table, out; /* out: the table passed to the neighbours of `var` */
     int64_t size;
 };
 struct of_var {
     int32_t n, capacity, *table;
-    double size; /* by variable: size of its clique's table if it were eliminated now */
+    /* by variable: number of entries that its clique's table would have if the variable were eliminated now */
+    double size;
     bool gone;
 };
 struct entry { /* heap entry; stale if the variable's size has changed since */
@@ -172,7 +174,8 @@ eliminate_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
-    bool decided = m->c->var[v].n == 1; /* a variable with one value: splitting its bucket loses nothing */
+    /* a variable with one value: dividing its tables among several cliques loses nothing */
+    bool decided = m->c->var[v].n == 1;
     x->gone = true;
     clique_new(m, v);
     for (int32_t k = 0; k < n; k++) {
@@ -381,7 +384,8 @@ forth(struct margin *m)
     return sum;
 }
 
-/* Sets a table that a clique made to the cost of the rest of the network, for the backward pass. */
+/* Sets a table that a clique made to the cost of the rest of the network, for the backward pass. The cost follows
+ * from the clique k that used the table. */
 static void
 hear_table(struct margin *m, const struct clique *k, struct table *t)
 {

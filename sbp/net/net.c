@@ -214,7 +214,7 @@ check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nfo
     return 0;
 }
 
-/* Checks a tensor. looked: its table was checked before, and *most is set. */
+/* Checks a tensor. looked true: another tensor with the same tables was checked before, and *most is set. */
 static int
 check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {

@@ -164,7 +164,8 @@ count_layers(struct repeat *r, const struct repeat_run *x)
     }
 }
 
-/* Matches neighbours of the counterparts i and `on` if the neighbours are similar. Appends new pairs to the queue. */
+/* Matches the neighbours of i with those neighbours of `on` that are similar; i and `on` are counterparts in
+ * successive layers. Appends new pairs to the queue. */
 static int32_t
 grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
 {

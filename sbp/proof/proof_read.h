@@ -31,7 +31,7 @@ struct proof {
     int line;
     int64_t nlist, capacity;
     struct proof_list *list;
-    /* searched: lower bound that the search found; 0: it equals `bound` */
+    /* searched: lower bound that the search found; 0: equal to `bound`, the bound that the proof claims */
     int64_t nnode, ntensor, ntime, limit, scale, cost, bound, searched;
     /* choice: candidate by node; price: price of a byte by time */
     int64_t *choice, *price;

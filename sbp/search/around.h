@@ -22,7 +22,8 @@ struct around {
     int32_t *near, nnear, *at;
     int32_t *met; /* by tensor: number of the last neighbourhood that reached the tensor */
     int32_t idle; /* number of searches without gain in a row */
-    /* tries: number of neighbourhoods so far; turn: first reader to visit at a tensor with more than HUB readers */
+    /* tries: number of neighbourhoods so far; turn: number that selects, modulo the number of readers, the first
+     * reader to visit at a tensor with more than HUB readers */
     int32_t tries, turn;
 };
 /* Starts from a feasible choice. scale: factor by which the search multiplies costs. */
