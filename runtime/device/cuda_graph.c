@@ -102,7 +102,8 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* Returns the record of this tape, and adds the record if the tape is new. *again: true if the tape is known. */
+/* Returns the record of a tape. Adds a record if the tape is new. *again: true if the thread has recorded the same
+ * tape before. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {

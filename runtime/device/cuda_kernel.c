@@ -207,7 +207,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     return status;
 }
 
-/* Returns the kernel that was loaded for an earlier device on the same GPU; NULL: none. */
+/* Returns the kernel that an earlier device on the same GPU has loaded; NULL: none. */
 static void *
 shared_kernel(const struct cuda_kernel *k, int device, int gpu)
 {

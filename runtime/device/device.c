@@ -162,18 +162,20 @@ struct pool {
     const struct device_kind *kind;
     /* source from which the pool allocates; if source.take is NULL, the pool allocates memory of its device's kind */
     struct pool_source source;
-    const struct work_order *order; /* work that may access the pool's bytes between runs; NULL: none */
-    size_t limit_bytes;             /* memory limit, bytes; 0: no limit */
+    /* order of the work on streams that may access the pool's bytes between runs; NULL: no such work */
+    const struct work_order *order;
+    size_t limit_bytes; /* memory limit, bytes; 0: no limit */
     size_t idle_bytes;
     size_t crest; /* recent peak of live bytes */
     void *arena;
     struct pool_count count;
-    bool left; /* the owner has given up the pool (pool_leave); the drop of its last buffer frees the pool */
+    /* true: the owner has given up the pool (pool_leave), so the drop of the pool's last buffer frees the pool */
+    bool left;
     struct block *idle[NCLASS];
 };
 
-/* Returns the size class of a request. Sets the class's size in bytes: the request, rounded up to three binary
- * digits after the leading one. */
+/* Returns the size class of a request, and sets *capacity to the bytes of a block of this class: the request,
+ * rounded up to three binary digits after the leading one. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
@@ -212,8 +214,8 @@ is_number_open(const struct pool *p, uint64_t number)
     return p->order && number > atomic_load(&p->order->done);
 }
 
-/* Waits until the last work that accesses the memory is complete. Ignores errors of this work, which are reported
- * elsewhere. */
+/* Waits until the last work that accesses the memory is complete. number: number of this work. Ignores errors of
+ * the work, which are reported elsewhere. */
 static void
 await_all(const struct pool *p, uint64_t number)
 {
@@ -230,8 +232,8 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* Removes the first block of the list that no running work accesses, and returns the block; NULL: none. With any =
- * true, removes the first block even if running work accesses it. */
+/* Removes and returns the first block of the list that no running work accesses; NULL: none. any true: removes the
+ * first block, even if running work accesses it. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
@@ -241,8 +243,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. With must = true, also
- * frees blocks that running work accesses, after waiting for that work. */
+/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. must true: also frees
+ * blocks that running work accesses, after waiting for that work. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
@@ -486,8 +488,8 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Puts a freed block on its idle list. Before that, frees other idle blocks if too many bytes would be idle, because
- * the next request usually has the size class of the block that was just freed. */
+/* Puts a freed block on its idle list. If too many bytes would then be idle, first frees other idle blocks: the
+ * next request usually has the size of the block that was just freed. */
 static void
 block_idle(struct pool *p, struct block *b)
 {

@@ -239,7 +239,8 @@ cuda_opened(void)
     return plugin;
 }
 
-/* Returns the device with this index. Takes no lock, because the devices do not change once work runs on them. */
+/* Returns the i-th device of this process. Takes no lock, because the devices do not change once work runs on
+ * them. */
 const struct cuda_device *
 cuda_device_at(int i, int *major, int *minor)
 {
@@ -257,7 +258,7 @@ cuda_index(int device)
 
 /* ---- memory ---- */
 
-/* Fails with the first error of a GPU, if there was one. */
+/* Fails with the first error that a GPU has reported, if there was one. */
 static int
 say_broken(void)
 {

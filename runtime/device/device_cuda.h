@@ -34,14 +34,16 @@ enum cuda_after {
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* strides, elements: row: between rows; col: between columns; one of them is 1 (in y: col) */
-    int64_t batch;    /* stride between the matrices of the batch, elements; 0: all products use the same matrix */
+    /* strides, elements: row: distance of rows; col: distance of columns. One of them is 1; in y: col */
+    int64_t row, col;
+    int64_t batch; /* stride between the matrices of the batch, elements; 0: all products use the same matrix */
 };
 struct cuda_product {
-    int64_t from, to;  /* types as enum cuda_real: from: of x and w; to: of bias, aux and y */
-    int64_t after;     /* the epilogue f: a value of enum cuda_after */
-    int64_t bias, aux; /* 1: the operand is present. bias: n numbers; aux: has the strides of y */
-    int64_t tf32;      /* 1: f32 operands x and w may be rounded to TF32 */
+    int64_t from, to; /* dtypes, as enum cuda_real: from: of x and w; to: of bias, aux and y */
+    int64_t after;    /* the epilogue f: a value of enum cuda_after */
+    /* 1: the call has the operand. bias: n numbers; aux: a matrix with the strides of y */
+    int64_t bias, aux;
+    int64_t tf32; /* 1: f32 operands x and w may be rounded to TF32 */
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };
@@ -53,12 +55,12 @@ struct cuda_product {
 /* the operand that the call computes; its factors are the other two of x, w, y, in this order */
 enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W };
 struct cuda_image {
-    /* sizes are not 0. Strides, in elements: one of them is 1, and no two elements share memory */
+    /* sizes (none is 0) and strides, elements. One stride is 1, and no two elements share memory */
     int64_t size[4], stride[4];
 };
 struct cuda_convolution {
     int64_t makes;    /* enum cuda_makes: which of y, x, w the call computes */
-    int64_t from, to; /* types as enum cuda_real: from: of the factors; to: of the result */
+    int64_t from, to; /* dtypes, as enum cuda_real: from: of the factors; to: of the result */
     int64_t tf32;     /* 1: f32 factors may be rounded to TF32 */
     int64_t stride[2], padding[2], dilation[2];
     struct cuda_image x, w, y;
@@ -172,8 +174,9 @@ struct cuda_plugin {
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
-    bool all;  /* the text names every GPU, but this process cannot list them (parsed with `here` false), so n is 0 */
-    bool nccl; /* use the library for collectives among the devices */
+    /* true: the text names every GPU, but cuda_parse with `here` false cannot count the GPUs, so n is 0 */
+    bool all;
+    bool nccl; /* true: the library runs collectives among the devices */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
@@ -190,17 +193,18 @@ int cuda_gpu_of(int device, struct cuda_gpu *out);
 /* Returns the flags (COMPILES, MULTIPLIES, CONVOLVES, COLLECTS) of the devices of this process. Call after devices
  * were chosen. */
 unsigned cuda_abilities(void);
-/* Numbers the devices of the kind across the processes of a cluster. This process has n devices, numbered from
- * `first` on; n is the number of devices that it has chosen, or 0. Plans use only the abilities that all processes
- * have. A process without devices launches and compiles nothing. E_PLACE: this process has fewer devices or
- * abilities. Call only while no work of the kind is in progress; session's thread. */
+/* Numbers the devices of the kind across the processes of a cluster. The devices of this process get the numbers
+ * first to first + n - 1. `abilities`: the flags that the devices of all processes have; plans use only these.
+ * With n = 0, this process launches and compiles nothing. E_PLACE: the process has chosen another number of
+ * devices than n, or its devices lack one of the flags. Call only while no work of the kind is in progress;
+ * session's thread. */
 int cuda_join(unsigned abilities, int first, int n);
 
 /* Pins host memory, if devices are chosen and the memory can be pinned. Session's thread. */
 void cuda_pin(void *p, size_t bytes);
 void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
-/* ---- kernels: cuda_kernel.c compiles each kernel once per compute capability, and keeps it in the process and on
+/* ---- kernels: cuda_kernel.c compiles a kernel once per compute capability, and keeps the result in memory and on
  * disk ---- */
 
 struct cuda_kernel;
@@ -256,9 +260,9 @@ void cuda_collect_cut(void);
 /* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete; else 0. */
 int cuda_cut_work(void);
 
-/* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in,
- * cuda_device_at device i of the process, and cuda_index the process's index of a device. cuda_note reports an error
- * of a GPU; the process keeps the first error. */
+/* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in.
+ * cuda_device_at returns the i-th device of this process. cuda_index converts a device number of the cluster to
+ * such an index i. cuda_note reports an error of a GPU; the process keeps the first error. */
 const struct cuda_plugin *cuda_opened(void);
 /* NULL: i is not less than the number of devices of the process */
 const struct cuda_device *cuda_device_at(int i, int *major, int *minor);
