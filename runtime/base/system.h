@@ -64,11 +64,11 @@ void system_wake(_Atomic uint32_t *word);
 
 struct system_event {
     int fd;    /* descriptor that is readable while the event is raised; -1: the event is closed */
-    int raise; /* descriptor that system_raise() writes to */
+    int raise; /* descriptor to which system_raise() writes */
 };
 #define SYSTEM_NO_EVENT ((struct system_event){-1, -1})
 
-/* Returns 0; -1: no descriptor is free. */
+/* Opens an event. Returns 0; -1: no descriptor is free. */
 int system_event_open(struct system_event *e);
 /* Makes e->fd readable. May be called by a signal handler. */
 void system_raise(const struct system_event *e);
@@ -90,7 +90,7 @@ bool system_process_ended(const struct system_process *p, int ms);
 /* Kills the process; returns 0 or -1. On Linux the call can never reach a later process with the same pid. */
 int system_process_kill(const struct system_process *p);
 void system_process_close(struct system_process *p);
-/* Returns true if pid is another process of this user with the same program file as this process. */
+/* Returns true if pid is another process of this user that runs the same program file as this process. */
 bool system_process_runs_us(int pid);
 /* Makes the system kill this process when its parent ends. macOS has no such call, so nothing happens there. */
 void system_end_with_parent(void);
@@ -113,7 +113,7 @@ int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool releas
  * descriptor. */
 void system_memory_unlink(const char *name);
 
-/* ---- descriptors, closed in programs that this process executes ---- */
+/* ---- descriptors, which are closed in programs that this process executes ---- */
 
 int system_pipe(int fd[2], bool nonblocking);
 int system_socket(int family, int type);

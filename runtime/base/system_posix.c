@@ -43,7 +43,8 @@ make_beds(void)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
-#ifndef __APPLE__ /* which has timeouts relative to now instead */
+/* macOS has timeouts relative to now instead of this clock */
+#ifndef __APPLE__
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 #endif
     for (int i = 0; i < NBED; i++) {
@@ -99,7 +100,8 @@ void
 system_wake(_Atomic uint32_t *word)
 {
     struct bed *b = bed_of(word);
-    pthread_mutex_lock(&b->lock); /* so a thread that has read the old word sleeps before the broadcast */
+    /* a thread that has read the old word holds the lock until it sleeps; so it sleeps before the broadcast */
+    pthread_mutex_lock(&b->lock);
     pthread_mutex_unlock(&b->lock);
     pthread_cond_broadcast(&b->woken);
 }

@@ -385,8 +385,8 @@ bnb8_read(struct tensors *f, const struct entry *e, const struct box *b, float *
 static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];
-    const char *weight; /* ending of the weight's name */
-    int npart;          /* number of tensors that must exist */
+    const char *weight; /* ending of the name that the weight gets */
+    int npart;          /* number of tensors without which the weight is incomplete */
 } layouts[] = {
     {"scaled", {".weight", ".weight_scale"}, ".weight", 2},
     {"scaled", {".weight", ".weight_scale_inv"}, ".weight", 2},

@@ -236,7 +236,7 @@ decode_some(const struct entry *e, int64_t lo, int64_t hi, char *out)
     return 0;
 }
 
-/* Reads elements lo to hi - 1 of a coded value. */
+/* Reads elements lo to hi - 1 of a value that is stored in blocks (coding.h), and decodes them. */
 static int
 read_coded(const struct entry *e, int64_t lo, int64_t hi, char *out)
 {
@@ -259,7 +259,8 @@ read_runs(const struct entry *e, const struct type *t, const struct box *b, char
     struct window w = {0};
     if (box_numel(b, t->ndim) == 0) return 0;
     type_strides(t, stride);
-    while (outer > 0 && run == stride[outer - 1]) { /* the box covers all axes after this one completely */
+    /* the box covers all axes after this axis completely, so the run includes this axis, too */
+    while (outer > 0 && run == stride[outer - 1]) {
         outer--;
         run *= b->hi[outer] - b->lo[outer];
     }

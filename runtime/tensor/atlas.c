@@ -147,7 +147,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     assert(kind >= 0 && kind < NDEVICE_KIND);
     TRY(count_ranks(naxis, axis, &key.nrank));
     memcpy(key.axis, axis, (size_t)naxis * sizeof *axis);
-    key.rank = (int32_t *)(uintptr_t)rank; /* the lookup only reads the key */
+    key.rank = (int32_t *)(uintptr_t)rank; /* the cast removes const; the lookup does not write the ranks */
     *out = table_find(&a->places, place_hash(&key), place_same, &key);
     if (*out) return 0;
 
@@ -235,7 +235,7 @@ check_partials(const struct place *p, const struct sbp *sbp)
     return 0;
 }
 
-/* Clears the fields of an entry that its kind does not use. */
+/* Clears the fields of an SBP entry that entries of its kind do not use. */
 static struct sbp
 sbp_canonical(struct sbp s)
 {

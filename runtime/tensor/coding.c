@@ -44,8 +44,8 @@ e5m2(uint8_t b)
     return from_f16((uint16_t)(b << 8));
 }
 
-/* Converts a type whose name ends in FNUZ. Such a type has one NaN, in place of the negative zero, and no
- * infinity. */
+/* Converts E4M3FNUZ to float. Types whose names end in FNUZ have no infinity, and one NaN, which has the bits of
+ * negative zero. */
 static float
 e4m3fnuz(uint8_t b)
 {

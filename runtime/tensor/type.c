@@ -110,7 +110,8 @@ dtype_class_fits(enum dtype from, enum dtype to)
     return class_rank(from) <= class_rank(to);
 }
 
-/* Returns the dtype of a promotion in which only numbers, no tensors, have the widest class. */
+/* Returns the dtype of a promotion in which the widest class occurs only in numbers of the program, not in
+ * tensors. */
 static enum dtype
 class_default(enum dtype d)
 {

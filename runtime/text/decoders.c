@@ -168,7 +168,9 @@ read_byte_fallback(struct tokenizer *t, const char *path, const json_t *part)
 /* ---- words ---- */
 
 struct words {
-    const char *mark;  /* WordPiece: prefix of later pieces; BPE: suffix of a word; CTC: the padding token */
+    /* WordPiece: prefix of the later pieces of a word; BPE: suffix of the last piece of a word; CTC: the padding
+     * token */
+    const char *mark;
     const char *space; /* CTC: the token between words */
     bool cleanup, keep_first;
 };

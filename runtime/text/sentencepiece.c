@@ -85,9 +85,9 @@ struct sentencepiece { /* settings, in the tokenizer's arena */
     struct trie *symbols;       /* user-defined symbols, which the normalizer does not change */
     const char *unknown;        /* text that decoding writes for an unknown token */
     uint64_t model;             /* type of the model: MODEL_UNIGRAM, MODEL_BPE or an unsupported type */
-    /* settings of the file. dummy_prefix: a space is added before the text; squeeze: repeated spaces become one;
-     * escape: each space becomes U+2581; suffix: the added space is after the text; fallback: unknown characters
-     * become the tokens of their bytes */
+    /* settings of the file. dummy_prefix: a space is added to the text; suffix: this space is added after the text
+     * instead of before it; squeeze: repeated spaces become one; escape: each space becomes U+2581; fallback:
+     * unknown characters become the tokens of their bytes */
     bool dummy_prefix, squeeze, escape, suffix, fallback;
 };
 enum { MODEL_UNIGRAM = 1, MODEL_BPE };
@@ -229,7 +229,7 @@ add_squeezed(const struct sentencepiece *s, const uint8_t *text, size_t n, struc
 {
     const char *to;
     size_t nto;
-    bool space = s->squeeze; /* the last character was a space */
+    bool space = s->squeeze; /* true: the last character was a space */
     for (size_t at = 0; at < n;) {
         at += normalized_start(s, text + at, n - at, &to, &nto);
         while (space && nto && *to == ' ') to++, nto--;
@@ -263,8 +263,8 @@ apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, s
 
 /* ---- decoding ---- */
 
-/* Returns the text of a piece that is not a byte. start: no text has been decoded before. *dropped: set to true if
- * a leading space was dropped. */
+/* Appends the text of a piece that is not a byte. start: no text has been decoded before, so a leading space may
+ * be dropped. *dropped: set to true if the space was dropped, unless `squeeze` is set. */
 static void
 add_decoded(const struct sentencepiece *s, const struct token_text *one, bool start, bool *dropped, struct str *out)
 {

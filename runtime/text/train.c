@@ -24,7 +24,7 @@ struct seen {
     int64_t count;
     uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the pair is in the list of pairs that the current merge has made */
+    bool fresh; /* true: the current merge has made the pair, and the pair is in the list of such pairs */
 };
 
 struct trainer {
@@ -41,7 +41,7 @@ struct trainer {
     struct seen *seen; /* hash table of pairs; all bits of `key` set: the slot is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
-    int64_t since; /* work since the last check for cancellation, bytes of text */
+    int64_t since; /* work since the last check for cancellation, as bytes of text (WORD) */
     int status;
 };
 

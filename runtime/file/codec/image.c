@@ -1,4 +1,5 @@
-/* image.c - decodes PNG files by libpng, and JPEG files by libjpeg, and turns them as their EXIF data demand. */
+/* image.c - decodes PNG files by libpng and JPEG files by libjpeg, and turns images to the orientation in their
+ * EXIF data. */
 #include "runtime/file/codec/image.h"
 
 #include "runtime/data/arena.h"

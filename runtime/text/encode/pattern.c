@@ -153,7 +153,8 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. The caller reports a + after }. */
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: p is at neither. A + after the closing brace is
+ * reported by the caller. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {

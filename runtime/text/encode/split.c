@@ -41,7 +41,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
-    int64_t since; /* work since the last check for cancellation, bytes of text */
+    int64_t since; /* bytes of text processed since the last check for cancellation */
 };
 
 struct splitter *
@@ -160,7 +160,8 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-/* Returns the number of bytes after the first `n` that still belong to the first character of the user's string. */
+/* Returns `head` (the number of bytes at the start of a text that belong to the first character of the user's
+ * string) for the text without its first n bytes. */
 static size_t
 head_after(size_t head, size_t n)
 {

@@ -92,7 +92,7 @@ mark_ends(struct division *best, size_t n)
     }
 }
 
-/* Adds the tokens of the division whose ends are marked. Neighbouring unknown characters are encoded together. */
+/* Adds the tokens of a division whose piece ends are marked. Encodes neighbouring unknown characters together. */
 static int
 add_division(const struct unigram *u, const struct bpe *vocabulary, const uint8_t *text, size_t n,
              const struct division *best, struct ids *out)
