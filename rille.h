@@ -46,7 +46,7 @@ struct rille_live;
 const char *rille_version(void);
 int rille_version_number(void);
 
-/* ---- session ---- */
+/* ---- opening and closing a session ---- */
 
 /* An option struct begins with its size: sizeof the struct in the header with which the program was compiled. So the
  * program also runs with a later library, whose struct has more fields. Set the struct to zero first, because a zero
@@ -144,7 +144,7 @@ int32_t rille_error_module(void);
  * "nn.Linear"; NULL: none. module: the caller's number of that module; 0: none. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside, int32_t module);
 
-/* ---- worker processes ---- */
+/* ---- running sessions over worker processes ---- */
 
 /* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have the MPI
  * plug-in, else TCP; TCP as well after the loss of a worker. RILLE_MPI: MPI; if that is impossible, an error. */
@@ -393,7 +393,7 @@ struct rille_gpu_info {
 /* Describes the GPU of device cuda:device. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
 
-/* ---- placements and layouts ---- */
+/* ---- making placements and layouts ---- */
 
 /* Makes the placement of a mesh. sizes: number of ranks along each of naxis axes; ranks: the device of each mesh
  * position, in row-major order. The session owns the placement until rille_close(). */
@@ -415,7 +415,7 @@ const struct rille_place *rille_layout_place(const struct rille_layout *l);
 /* returns a text that the session owns */
 const char *rille_layout_text(struct rille_session *s, const struct rille_layout *l);
 
-/* ---- operators ---- */
+/* ---- finding and calling operators ---- */
 
 /* number: the operand may be a number; optional: it may be absent; list: it is a list of tensors; hidden: the session
  * sets it, not the caller. */
@@ -489,7 +489,7 @@ int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const st
 int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,
                  const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 
-/* ---- tensors ---- */
+/* ---- making, reading and changing tensors ---- */
 
 /* Functions that return a tensor in a struct rille_tensor ** argument return a new handle, even if the tensor
  * already has handles. A handle lasts until rille_tensor_free() or rille_close(). Results, graphs, gradients and
@@ -616,7 +616,7 @@ int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *
 int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype,
                          int *wrong);
 
-/* ---- gradients ---- */
+/* ---- computing gradients ---- */
 
 /* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element.
  * rille_tensor_backward_retained() keeps the saved tensors, so that backward may be called again. */
@@ -748,7 +748,7 @@ void rille_live_whole(struct rille_live *l);
 int rille_live_ask(struct rille_live *l);
 void rille_live_free(struct rille_live **l);
 
-/* ---- graphs: compiled steps ---- */
+/* ---- compiling and running steps (graphs) ---- */
 
 struct rille_graph_options {
     size_t size;       /* sizeof(struct rille_graph_options) */
@@ -968,7 +968,7 @@ struct rille_actor {
  * actors. The texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
-/* ---- introspection ---- */
+/* ---- inspecting steps, plans and moves ---- */
 
 struct rille_explain_op {
     const char *name;
@@ -1116,7 +1116,7 @@ int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const 
 int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                         const struct rille_layout *from, const struct rille_layout *to, char **out);
 
-/* ---- files ---- */
+/* ---- loading and saving files ---- */
 
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
@@ -1212,7 +1212,7 @@ int rille_saving_end(struct rille_saving **saving);
 /* Checks that the file's bytes match the digest that a save added. Fails if there is no digest. */
 int rille_verify(const char *path);
 
-/* ---- text ---- */
+/* ---- encoding and decoding text ---- */
 
 /* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken.
  * Needs no session; one thread at a time. Text may be any bytes.
@@ -1253,7 +1253,7 @@ void rille_trainer_free(struct rille_trainer **r);
 int rille_trainer_add(struct rille_trainer *r, const char *text, size_t n);
 int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokenizer **out);
 
-/* ---- tokens to train on ---- */
+/* ---- reading tokens to train on ---- */
 
 /* One or several sequences of token ids, one per file (llm.c's token files, with 16 or 32 bits per id). Files are
  * read on demand. Each file is divided into consecutive windows of length + 1 ids; adjacent windows share one id. No
@@ -1294,7 +1294,7 @@ void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats 
 /* Returns all ids as one tensor, i64 {n}. */
 int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, struct rille_tensor **out);
 
-/* ---- for tests ---- */
+/* ---- functions for tests ---- */
 
 /* Makes the k-th act from now on fail like a failing kernel; 0: none. */
 void rille_fail_act(struct rille_session *s, int64_t k);

@@ -79,7 +79,7 @@ struct rille_operator_call {
     int64_t *letter; /* infer(): receives the sizes of letters that only results have; NULL elsewhere */
 };
 
-/* ---- the record ---- */
+/* ---- the record of an operator ---- */
 
 enum {
     RILLE_OPERAND_NUMBER = 1,   /* the caller may pass a number for the operand */

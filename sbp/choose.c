@@ -102,7 +102,7 @@ improve_point(const struct search *s, const struct point *p, struct point *best,
     if (price_point(s, &q, *found ? best : NULL)) *best = q, *found = true;
 }
 
-/* ---- the search ---- */
+/* ---- searching for the best combination of signatures ---- */
 
 /* Returns the number of operands that already have signature g's entry on axis x. */
 static int
@@ -236,7 +236,7 @@ search_by_pairs(const struct search *s, struct point *best)
     return found;
 }
 
-/* ---- results ---- */
+/* ---- listing the chosen combinations, best first ---- */
 
 static void
 point_candidate(const struct search *s, const struct point *p, struct sig_candidate *out)

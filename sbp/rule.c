@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- parsing ---- */
+/* ---- parsing the text of a rule ---- */
 
 struct reader {
     const char *text, *at;
@@ -201,7 +201,7 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
     return 0;
 }
 
-/* ---- binding ---- */
+/* ---- binding a rule to the sizes of a call ---- */
 
 /* Fails with the operator, the given text, and all operands: "op: what was found; a is ..., b is ...". */
 static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
@@ -392,7 +392,7 @@ rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, str
     return status;
 }
 
-/* ---- queries ---- */
+/* ---- reading results from a bound rule ---- */
 
 void
 rule_shape(const struct rule *r, int k, struct type *out)

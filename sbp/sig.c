@@ -83,7 +83,7 @@ splits(const struct rule *r, int f, enum reduce red)
     return true;
 }
 
-/* ---- passing partial values ---- */
+/* ---- signatures that pass partial values on ---- */
 
 /* A property of an operator and the signatures it permits: P(in) on a group of operands gives P(out) on the results. */
 static const struct pass {
@@ -280,7 +280,7 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
     return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);
 }
 
-/* ---- a mesh ---- */
+/* ---- combining one signature per mesh axis ---- */
 
 /* A signature per mesh axis, and the cutting order of the axes. */
 struct spread {
@@ -514,7 +514,7 @@ sig_share(const struct call *c, const struct rule *r, const struct layout *const
     return share;
 }
 
-/* ---- checking given layouts ---- */
+/* ---- checking that layouts form a signature ---- */
 
 /* Returns true if signature s has the layouts' entries on mesh axis x. */
 static bool

@@ -87,7 +87,7 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
     return 0;
 }
 
-/* ---- broadcasting ---- */
+/* ---- writing the rule of a broadcast ---- */
 
 /* Returns the size of operand t in dimension d of the result (which has ndim dimensions); 1 if t has fewer
  * dimensions. */

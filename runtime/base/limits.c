@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- the groups of this process ---- */
+/* ---- finding the control groups of this process ---- */
 
 /* A control group and its ancestors. */
 struct group {
@@ -135,7 +135,7 @@ limit_file(const struct group *g)
     return g->unified ? "memory.max" : "memory.limit_in_bytes";
 }
 
-/* ---- limits ---- */
+/* ---- reading the limits of the groups ---- */
 
 static void
 name_file(const struct group *g, const char *name, char text[LIMIT_TEXT])
@@ -297,7 +297,7 @@ limits_fits(size_t promised, size_t bytes)
     return fits;
 }
 
-/* ---- address space ---- */
+/* ---- limits of address space and of open files ---- */
 
 static size_t
 address_limit(void)

@@ -76,7 +76,7 @@ void system_raise(const struct system_event *e);
 void system_lower(const struct system_event *e);
 void system_event_close(struct system_event *e);
 
-/* ---- processes ---- */
+/* ---- watching processes ---- */
 
 struct system_process {
     int pid; /* 0: no process */
@@ -127,12 +127,12 @@ int system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset
 /* Fills memory with zeros, also if the compiler sees that nothing reads it. */
 void system_erase(void *p, size_t n);
 
-/* ---- sorting ---- */
+/* ---- sorting with an argument ---- */
 
 /* Sorts n elements like qsort(), and passes `arg` to the comparison. */
 void system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg);
 
-/* ---- identities ---- */
+/* ---- identifying this host, this program and peers ---- */
 
 /* Writes the path of the running program. Returns false, and writes "", if the path is unknown. */
 bool system_program(char *path, size_t size);

@@ -140,7 +140,7 @@ system_event_close(struct system_event *e)
     *e = SYSTEM_NO_EVENT;
 }
 
-/* ---- processes ---- */
+/* ---- watching processes ---- */
 
 /* Returns a kqueue that is readable after the process has ended; -1: none can be made. */
 static int
@@ -310,7 +310,7 @@ system_memory_unlink(const char *name)
     shm_unlink(name);
 }
 
-/* ---- descriptors ---- */
+/* ---- opening and polling descriptors ---- */
 
 int
 system_pipe(int fd[2], bool nonblocking)
@@ -374,7 +374,7 @@ system_erase(void *p, size_t n)
     for (volatile char *c = p; n > 0; n--) *c++ = 0;
 }
 
-/* ---- sorting ---- */
+/* ---- sorting with an argument ---- */
 
 #ifdef __APPLE__
 struct order {
@@ -400,7 +400,7 @@ system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, con
 #endif
 }
 
-/* ---- identities ---- */
+/* ---- identifying this host, this program and peers ---- */
 
 bool
 system_program(char *path, size_t size)

@@ -45,7 +45,7 @@ cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
     return &c->face;
 }
 
-/* ---- connecting ---- */
+/* ---- connecting communicators ---- */
 
 static int
 gpu_of_rank(const struct communicator *c, int32_t comm_rank)
@@ -153,7 +153,7 @@ cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_
     return cuda_note(cuda_opened()->collect(own->in, comm_rank, &what, in, out));
 }
 
-/* ---- failed runs ---- */
+/* ---- cutting communicators after a failed run ---- */
 
 int
 cuda_cut_work(void)

@@ -53,7 +53,7 @@ struct gathering {
 static _Thread_local struct gathering own;
 static _Atomic int64_t ngraph, nreplay;
 
-/* ---- launching ---- */
+/* ---- launching the items of a tape ---- */
 
 static const char *
 launch_now(int gpu, const struct launch *l)
@@ -86,7 +86,7 @@ capture_tape(const struct tape *t)
     return whole ? graph : NULL;
 }
 
-/* ---- known tapes ---- */
+/* ---- finding tapes that were recorded before ---- */
 
 static void
 forget_graph(struct kept *k)
@@ -176,7 +176,7 @@ cuda_graphs(void)
     return (struct cuda_graph_count){atomic_load(&ngraph), atomic_load(&nreplay)};
 }
 
-/* ---- gathering ---- */
+/* ---- recording launches on a tape ---- */
 
 /* Returns space for one more launch on the tape. The space is zeroed, because tapes are compared byte by byte.
  * NULL: the launch must be made at once. */

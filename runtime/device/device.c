@@ -37,7 +37,7 @@ static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that 
  * current live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
-/* ---- kinds ---- */
+/* ---- defining the device kinds ---- */
 
 /* Blocks of at least this many bytes are allocated in regions of their own, because malloc leaves more memory unused
  * between allocations. Measured with tensors of 40,000 sizes up to 160 KB, allocated one after another:
@@ -147,7 +147,7 @@ stream_role_text(int role)
     return text[role];
 }
 
-/* ---- blocks ---- */
+/* ---- allocating and reusing blocks ---- */
 
 struct block {
     struct buffer buffer; /* must be the first member, because a buffer pointer is its block's pointer */
@@ -329,7 +329,7 @@ note_peak(struct pool *p)
     p->count.peak_bytes = MAX(p->count.peak_bytes, used_bytes(p));
 }
 
-/* ---- buffers ---- */
+/* ---- making and accessing buffers ---- */
 
 static uint32_t
 generation_of(const struct pool *p)
@@ -545,7 +545,7 @@ buffer_retire(struct buffer **buffer)
     pool_trim(p, idle_floor, false);
 }
 
-/* ---- pools ---- */
+/* ---- making and freeing pools ---- */
 
 struct pool *
 pool_new(int kind, int device, size_t limit_bytes)

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- memory ---- */
+/* ---- allocating memory that faults for host code ---- */
 
 static const size_t LATE_BYTES = (size_t)1 << 38;
 
@@ -126,7 +126,7 @@ async_fill(void *p, int byte, size_t bytes)
     return 0;
 }
 
-/* ---- streams ---- */
+/* ---- making streams ---- */
 
 static int
 async_stream_new(int device, int role, bool driven, struct stream **out)

@@ -30,7 +30,7 @@ static int first;                  /* number of the first device of `choice` amo
 static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
 static bool elsewhere;             /* true: this process has no devices of the kind, but other processes have */
 
-/* ---- the plug-in ---- */
+/* ---- opening the plug-in ---- */
 
 static int
 load_cuda_plugin(void)
@@ -54,7 +54,7 @@ load_cuda_plugin(void)
         version, CUDA_PLUGIN_VERSION);
 }
 
-/* ---- naming devices ---- */
+/* ---- parsing and choosing devices ---- */
 
 static int
 add_gpu(struct cuda_choice *c, int gpu, int parts)
@@ -256,7 +256,7 @@ cuda_index(int device)
     return device - first;
 }
 
-/* ---- memory ---- */
+/* ---- allocating and copying memory ---- */
 
 /* Fails with the first error that a GPU has reported, if there was one. */
 static int
@@ -340,7 +340,7 @@ cuda_reach(void *p)
     return p;
 }
 
-/* ---- streams ---- */
+/* ---- making streams ---- */
 
 static int
 cuda_settle(int device)

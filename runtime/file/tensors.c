@@ -16,7 +16,7 @@
 static const struct format *const formats[] = {&format_safetensors, &format_npy,   &format_npz,
                                                &format_gguf,        &format_torch, &format_llmc};
 
-/* ---- opening ---- */
+/* ---- opening a set of tensors ---- */
 
 /* Returns true if the path has one of the endings, which are separated by spaces. */
 static bool
@@ -188,7 +188,7 @@ entry_fits(const struct entry *e, int64_t end)
                 entry_told(e, is), (long long)n, (long long)e->offset, (long long)end);
 }
 
-/* ---- reading ---- */
+/* ---- reading boxes of tensors ---- */
 
 int
 entry_check(const struct tensors *f, const struct entry *e)

@@ -88,7 +88,7 @@ int64_t entry_bytes(const struct entry *e);
 int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);
 int entry_read_box(struct tensors *f, struct entry *e, const struct box *b, enum dtype dtype, void *out);
 
-/* ---- for format readers ---- */
+/* ---- functions for the readers of file formats ---- */
 
 struct source *tensors_add_source(struct tensors *f, struct source *s); /* takes ownership of s */
 struct entry *tensors_add(struct tensors *f, const char *name, const struct source *s);

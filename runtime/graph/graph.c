@@ -146,7 +146,7 @@ graph_count(const struct graph *g)
     return g->count;
 }
 
-/* ---- stores ---- */
+/* ---- counting the references to stores ---- */
 
 struct store *
 store_new(int n)
@@ -174,7 +174,7 @@ store_drop(struct store **sp)
     free(s);
 }
 
-/* ---- values ---- */
+/* ---- counting the references to values ---- */
 
 static struct val *
 val_new(struct graph *g)
@@ -288,7 +288,7 @@ graph_number(struct graph *g, struct number n)
     return v;
 }
 
-/* ---- nodes ---- */
+/* ---- adding and releasing nodes ---- */
 
 /* Returns the size of the memory block for a node, its attributes, operands and requested layouts. */
 static size_t

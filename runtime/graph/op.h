@@ -25,7 +25,7 @@
 
 enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 16, ATTR_LIST = 16 };
 
-/* ---- operands ---- */
+/* ---- declaring an operator's operands ---- */
 
 enum {
     IN_NUMBER = 1,   /* a Lua number is accepted; it has a weak type and is bound at run time */
@@ -40,7 +40,7 @@ struct operand {
     unsigned flags;
 };
 
-/* ---- attributes ---- */
+/* ---- declaring an operator's attributes ---- */
 
 enum attr_kind {
     ATTR_NONE,
@@ -110,7 +110,7 @@ enum out_dtype {
     OUT_ATTR, /* value of the attribute named "dtype" */
 };
 
-/* ---- computing ---- */
+/* ---- computing a rank's part of a call ---- */
 
 /* How a batch is divided into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments,
  * and each segment into n equal parts. Micro-batch k has part k of each segment. */
@@ -221,7 +221,7 @@ struct line_pass {
     bool parted, lanes, copies;
 };
 
-/* ---- the record ---- */
+/* ---- the record of an operator ---- */
 
 struct node;
 struct val;

@@ -49,7 +49,7 @@ atlas_free(struct atlas **a)
     *a = NULL;
 }
 
-/* ---- the table ---- */
+/* ---- finding records by content ---- */
 
 static const void *
 table_find(const struct table *t, uint64_t hash, same_fn *same, const void *key)
@@ -68,7 +68,7 @@ table_add(struct table *t, uint64_t hash, void *record)
     hash_add(&t->by_hash, hash, record);
 }
 
-/* ---- placements ---- */
+/* ---- interning placements ---- */
 
 static uint64_t
 place_hash(const void *record)
@@ -188,7 +188,7 @@ place_coord(const struct place *p, int pos, int32_t *coord)
     }
 }
 
-/* ---- layouts ---- */
+/* ---- interning layouts ---- */
 
 static uint64_t
 layout_hash(const void *record)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- floats ---- */
+/* ---- converting small floats ---- */
 
 float
 coding_f16(const uint8_t *p)
@@ -114,7 +114,7 @@ decode_f4(const uint8_t *p, int64_t n, void *out)
     return true;
 }
 
-/* ---- integers ---- */
+/* ---- converting integers ---- */
 
 static bool
 decode_i8(const uint8_t *p, int64_t n, void *out)
@@ -177,7 +177,7 @@ const struct coding coding_numbers[] = {
     {0},
 };
 
-/* ---- all codings ---- */
+/* ---- finding a coding by name ---- */
 
 const struct coding *
 coding_find(const char *name)

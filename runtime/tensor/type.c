@@ -96,7 +96,7 @@ dtype_parse(const char *text)
     return DT_NONE;
 }
 
-/* ---- promotion ---- */
+/* ---- promoting dtypes ---- */
 
 static int
 class_rank(enum dtype d)
@@ -155,7 +155,7 @@ promotion_end(const struct promotion *p)
     return dtype_promote(d, false, p->number, true);
 }
 
-/* ---- types ---- */
+/* ---- checking and printing types ---- */
 
 struct type
 type_of(enum dtype d, int ndim, const int64_t *dim)
@@ -242,7 +242,7 @@ type_print(const struct type *t, struct str *s)
     shape_print(t, s);
 }
 
-/* ---- half precision ---- */
+/* ---- converting numbers of half precision ---- */
 
 float
 bf16_to_f32(uint16_t h)
@@ -268,7 +268,7 @@ f32_to_f16(float f)
     return to_f16(f);
 }
 
-/* ---- elements ---- */
+/* ---- reading and writing single elements ---- */
 
 /* Converts a float to an integer: truncates towards zero, and limits the result to lo..hi. NaN gives 0. */
 static int64_t

@@ -111,7 +111,7 @@ read_fuse(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- bytes ---- */
+/* ---- joining the bytes of tokens ---- */
 
 static int
 apply_byte_level(const struct decoder *d, struct token_texts *s)
@@ -165,7 +165,7 @@ read_byte_fallback(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- words ---- */
+/* ---- joining the pieces of words ---- */
 
 struct words {
     /* WordPiece: prefix of the later pieces of a word; BPE: suffix of the last piece of a word; CTC: the padding
@@ -276,7 +276,7 @@ read_metaspace_decoder(struct tokenizer *t, const char *path, const json_t *part
     return add_words(t, apply_metaspace, &(struct words){.mark = m.mark, .keep_first = m.when == SPLIT_NO_PREFIX});
 }
 
-/* ---- replacement and stripping ---- */
+/* ---- replacing and stripping parts of texts ---- */
 
 struct decoder_replacement {
     struct splitter *find;

@@ -14,7 +14,7 @@
 enum { MAX_FILE = 1 << 28, MAX_PIECES = 1 << 24 };
 static const char mark[] = "\u2581"; /* U+2581, which stands for a space */
 
-/* ---- protocol buffers ---- */
+/* ---- reading the fields of protocol buffers ---- */
 
 enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
 
@@ -67,7 +67,7 @@ next_field(struct message *m, struct field *f)
     return true;
 }
 
-/* ---- the model ---- */
+/* ---- reading the model ---- */
 
 enum piece_type { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER, PIECE_UNUSED, PIECE_BYTE };
 
@@ -191,7 +191,7 @@ read_file(struct tokenizer *t, const char *path, struct sentencepiece *s)
     return s->npiece ? 0 : damaged_buffer(path);
 }
 
-/* ---- normalizing ---- */
+/* ---- normalizing texts ---- */
 
 /* Finds the normalization of the character at the start of the text: the replacement, and the number of bytes that
  * are replaced. */
@@ -261,7 +261,7 @@ apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, s
     return 0;
 }
 
-/* ---- decoding ---- */
+/* ---- decoding pieces ---- */
 
 /* Appends the text of a piece that is not a byte. start: no text has been decoded before, so a leading space may
  * be dropped. *dropped: set to true if the space was dropped, unless `squeeze` is set. */
@@ -311,7 +311,7 @@ apply_pieces(const struct decoder *d, struct token_texts *texts)
     return 0;
 }
 
-/* ---- vocabulary ---- */
+/* ---- making the tokenizer's vocabulary ---- */
 
 /* Returns true if the text is one of the special tokens that the caller listed. */
 static bool

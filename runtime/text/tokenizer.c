@@ -177,7 +177,7 @@ tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 
-/* ---- encoding ---- */
+/* ---- encoding texts ---- */
 
 struct encoding {
     struct tokenizer *t;
@@ -374,7 +374,7 @@ tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *ou
     return stop_caller_check();
 }
 
-/* ---- decoding ---- */
+/* ---- decoding ids ---- */
 
 /* Returns the special token with this id, if the id is also the id of a byte; NULL: none. */
 static const struct special *

@@ -109,7 +109,7 @@ void trainer_free(struct trainer **r);
 int trainer_add(struct trainer *r, const void *text, size_t n);
 int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
-/* ---- for the readers of file formats ---- */
+/* ---- functions for the readers of file formats ---- */
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);

@@ -95,7 +95,7 @@ trainer_free(struct trainer **rp)
     free(r);
 }
 
-/* ---- words ---- */
+/* ---- cutting texts into words ---- */
 
 static bool
 is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, size_t n)
@@ -208,7 +208,7 @@ trainer_add(struct trainer *r, const void *text, size_t n)
     return r->status;
 }
 
-/* ---- pairs ---- */
+/* ---- counting pairs of tokens ---- */
 
 static uint32_t
 seen_slot(const struct trainer *r, uint64_t key)
@@ -403,7 +403,7 @@ join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key,
     return status ? status : stop_caller_after(&r->since, WORD * (int64_t)made->n);
 }
 
-/* ---- the vocabulary ---- */
+/* ---- making the vocabulary ---- */
 
 /* Returns the token that the pair becomes: a new token, or the token that an earlier merge made with the same
  * bytes. */

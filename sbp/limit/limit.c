@@ -9,7 +9,7 @@
 
 enum { IDLE = 6 }; /* number of steps without gain after which the step length shrinks */
 
-/* ---- relevant times ---- */
+/* ---- listing the relevant times ---- */
 
 static int64_t
 most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
@@ -103,7 +103,7 @@ limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime
     return to;
 }
 
-/* ---- simple bound on the peak ---- */
+/* ---- bounding the peak from below ---- */
 
 /* Returns the fewest bytes of a node's possible candidates. */
 static int64_t
@@ -142,7 +142,7 @@ limit_least_peak(const struct net *n)
     return most;
 }
 
-/* ---- prices ---- */
+/* ---- pricing bytes, and improving the prices ---- */
 
 static void
 list_tensors(struct limit *m)

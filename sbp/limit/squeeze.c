@@ -177,7 +177,7 @@ price_net(struct pricing *p)
     for (int32_t i = 0; i < n->ntensor; i++) p->to.tensor[i].price = priced_table(p, &n->tensor[i]);
 }
 
-/* ---- choices ---- */
+/* ---- generating and recording choices ---- */
 
 static bool
 squeeze_stops(const struct squeeze *q)
@@ -243,7 +243,7 @@ improve_choice(struct squeeze *q, const struct net *n)
     around_end(&near);
 }
 
-/* ---- prices ---- */
+/* ---- choosing the prices for the next choice ---- */
 
 static int32_t
 fullest_moment(const struct squeeze *q)
@@ -345,7 +345,7 @@ search_prices(struct squeeze *q, bool beside)
     set_prices(q);
 }
 
-/* ---- mixtures of two choices ---- */
+/* ---- mixing the layers of two choices ---- */
 
 /* Makes a mixture: layers before `cut` from `low`, layers from `cut` on from `high`, and nodes without a layer from
  * `rest`. */

@@ -9,7 +9,7 @@
 
 enum { EACH = 50 }; /* counted work of an allocation, in addition to its costs */
 
-/* ---- tables and edges ---- */
+/* ---- making tables and edges ---- */
 
 struct cfn_table *
 cfn_table_new(int64_t n)
@@ -189,7 +189,7 @@ cfn_cut(struct cfn *c, int32_t edge)
     e->to_u = e->to_v = NULL;
 }
 
-/* ---- removing values ---- */
+/* ---- removing values of a variable ---- */
 
 static void
 keep_rows(struct cfn *c, struct cfn_edge *e, int32_t v, const uint8_t *keep, int32_t nleft)

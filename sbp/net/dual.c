@@ -186,7 +186,7 @@ dual_end(struct dual *d)
     free(d->given);
 }
 
-/* ---- sweeps ---- */
+/* ---- sending messages along the variables and back ---- */
 
 INLINE void
 dual_add(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
@@ -382,7 +382,7 @@ dual_value_bounds(struct dual *d, int32_t k)
     return d->given;
 }
 
-/* ---- solutions ---- */
+/* ---- improving the solution that a sweep chose ---- */
 
 /* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all other variables. */
 static void
@@ -425,7 +425,7 @@ dual_polish(struct dual *d)
     return sum;
 }
 
-/* ---- pruning ---- */
+/* ---- removing values by the bound ---- */
 
 static void
 say_numbers(struct str *to, const int64_t *x, int32_t n)

@@ -51,7 +51,7 @@ struct margin {
     bool split;
 };
 
-/* ---- elimination order ---- */
+/* ---- choosing the order in which variables are eliminated ---- */
 
 static int32_t
 table_new(struct margin *m, int32_t n, const int32_t *scope)
@@ -211,7 +211,7 @@ decide(struct margin *m)
     return m->total <= m->o->most;
 }
 
-/* ---- tables ---- */
+/* ---- combining and reducing tables ---- */
 
 /* Strides through another table in the row-major order of a clique's table. step 0: the other table does not contain
  * the variable. Adjacent dimensions with compatible strides are merged. */

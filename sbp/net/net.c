@@ -137,7 +137,7 @@ net_peak(const struct net *n, const int32_t *choice)
     return peak;
 }
 
-/* ---- tables ---- */
+/* ---- finding tensors with equal tables ---- */
 
 static bool
 has_same_tables(const struct net_tensor *t, const struct net_tensor *u)
@@ -169,7 +169,7 @@ net_same_tables(struct arena *a, const struct net *n)
     return same;
 }
 
-/* ---- validity ---- */
+/* ---- checking that a net is valid ---- */
 
 /* Checks that costs are in range. *most: the largest possible cost. */
 static int

@@ -316,7 +316,7 @@ substitute_variable(struct work *w, int32_t v)
     return false;
 }
 
-/* ---- all reductions ---- */
+/* ---- applying the reductions until none applies ---- */
 
 enum { OFTEN = 16 }; /* stop() is called every OFTEN steps */
 

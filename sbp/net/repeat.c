@@ -15,7 +15,7 @@ enum {
     HUB = 64,     /* an item with at least this many neighbours is ignored when layers are determined */
 };
 
-/* ---- runs ---- */
+/* ---- finding the runs of similar items ---- */
 
 static void
 add_run(struct repeat *r, int32_t begin, int32_t end, int32_t period)
@@ -90,7 +90,7 @@ find_runs(struct repeat *r)
     for (int32_t k = 0; k < n; k++) add_run(r, s[k].begin, s[k].end, s[k].period);
 }
 
-/* ---- layers ---- */
+/* ---- numbering the layers of runs ---- */
 
 static int32_t
 layer_in_run(const struct repeat *r, int32_t i)

@@ -96,7 +96,7 @@ check_choice(struct proof *r)
     return 0;
 }
 
-/* ---- the network ---- */
+/* ---- keeping the network of the proof ---- */
 
 static int
 var_new(struct state *s, int64_t n)
@@ -300,7 +300,7 @@ prove_build(struct state *s)
     return 0;
 }
 
-/* ---- steps ---- */
+/* ---- replaying the steps that reduce the network ---- */
 
 static int64_t
 count_open_values(const struct var *x)
@@ -512,7 +512,7 @@ proof_drop(struct state *s)
     return 0;
 }
 
-/* ---- the dual ---- */
+/* ---- replaying messages and the bound that they prove ---- */
 
 static int
 messages(struct state *s)
@@ -606,7 +606,7 @@ bound_round(struct state *s)
     return 0;
 }
 
-/* ---- cases ---- */
+/* ---- replaying the cases of a split ---- */
 
 /* Returns the number of current table entries. */
 static int64_t
@@ -725,7 +725,7 @@ steps(struct state *s)
     return proof_line_ends(s->r);
 }
 
-/* ---- the certificate ---- */
+/* ---- checking a complete certificate ---- */
 
 static void
 print_proof_error(const struct proof *r, struct str *said)

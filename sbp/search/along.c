@@ -39,7 +39,7 @@ struct along {
     struct hash_table lists, arrays;
 };
 
-/* ---- candidates ---- */
+/* ---- listing the candidates that differ on one axis ---- */
 
 /* Returns true if candidate k agrees with `now` on all axes except `level`. */
 static bool
@@ -84,7 +84,7 @@ is_used(const struct net *n, int32_t level)
     return false;
 }
 
-/* ---- restricted network ---- */
+/* ---- making the net that has only these candidates ---- */
 
 /* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that nodes which
  * shared an array share the result, too. */

@@ -16,7 +16,7 @@ enum {
     ROUNDS = 2, /* radius of the neighbourhood that a variable's hash covers */
 };
 
-/* ---- kept layers ---- */
+/* ---- choosing the layers that are kept ---- */
 
 static bool
 is_repeat_kept(const struct repeat *like, int32_t side, int32_t i)
@@ -41,7 +41,7 @@ side_stands_for(const struct repeat *like, int32_t side, int32_t i)
     return is_repeat_kept(like, side, i) ? i : repeat_moved(like, i, side - 1 - like->layer[i]);
 }
 
-/* ---- messages ---- */
+/* ---- taking initial messages from a network with few layers ---- */
 
 struct few {
     struct repeat like; /* the remaining variables as items, in sweep order */
@@ -227,7 +227,7 @@ fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick,
     return known;
 }
 
-/* ---- nets ---- */
+/* ---- making a net with few layers ---- */
 
 /* Detects repetition. Nodes are similar if they have equally many neighbours and the same cost of the first
  * candidate. (Later candidates may exist on one node only.) */

@@ -6,7 +6,7 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* ---- spelling in PCRE2's syntax ---- */
+/* ---- translating a pattern to PCRE2's syntax ---- */
 
 #define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
@@ -105,7 +105,7 @@ pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
     }
 }
 
-/* ---- syntax with another meaning in PCRE2 ---- */
+/* ---- finding syntax that has another meaning in PCRE2 ---- */
 
 /* Letters that have another meaning in PCRE2 after a backslash, by dialect: outside and inside a set. */
 static const struct {

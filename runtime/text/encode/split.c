@@ -114,7 +114,7 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
     return 0;
 }
 
-/* ---- splitting ---- */
+/* ---- splitting a text by steps ---- */
 
 struct cut { /* the function that receives the pieces, and its argument */
     struct splitter *s;

@@ -29,7 +29,7 @@ unigram_add(struct unigram *u, uint32_t id, const void *text, size_t n, double s
     u->most = MAX(u->most, score);
 }
 
-/* ---- the best division ---- */
+/* ---- finding the most probable division of a text ---- */
 
 /* The best division of the text from its start to one position. */
 struct division {
