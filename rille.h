@@ -63,7 +63,7 @@ struct rille_options {
      * RILLE_BUS or, if unset, "zmq" */
     const char *bus;
     uint64_t seed;       /* seed of random values */
-    bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
+    bool check_ref;      /* true: compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
     size_t memory_limit; /* memory limit per device, bytes; 0: none */
     /* implementation of collectives among GPUs: "own" (NULL): Rille's kernels; "nccl": NCCL (docs/cuda.md) */
@@ -167,7 +167,7 @@ struct rille_worker_options {
     double link_seconds;
     /* time without a heartbeat after which the worker counts the coordinator as lost, s; 0: 4.5 */
     double orphan_seconds;
-    bool check_ref;                /* compare each kernel with its reference */
+    bool check_ref;                /* true: compare each kernel with its reference */
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
@@ -276,16 +276,16 @@ int rille_wait(struct rille_session *s);
  * count of random numbers. A run that has begun to update variables finishes first. A planner's search ends, too.
  * Any thread, async-signal-safe. */
 void rille_interrupt(struct rille_session *s);
-/* Sets a function that long text and file operations on this thread call every few milliseconds. If it returns true,
- * the operation fails with "interrupted". The function must then return true until the operation has failed. NULL:
- * no function. */
+/* Sets a function that long text and file operations on this thread call every few milliseconds. If the function
+ * returns true, the operation fails with "interrupted". The function must then return true until the operation has
+ * failed. NULL: no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
 /* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know the operator;
  * "": no run. For a device with streams, the text also describes work that a thread waits for after the run has
  * returned: "matmul (a.lua:3) on async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* Describes what a device thread computes, or what it waits for on its devices. thread: number of a thread of this
- * process, or of a worker on its host. Returns false if there is no such thread. Session's thread,
+/* Describes what a device thread computes, or what the thread waits for on its devices. thread: number of a thread
+ * of this process, or of a worker on its host. Returns false if there is no such thread. Session's thread,
  * async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
@@ -417,8 +417,8 @@ const char *rille_layout_text(struct rille_session *s, const struct rille_layout
 
 /* ---- finding and calling operators ---- */
 
-/* number: the operand may be a number; optional: it may be absent; list: it is a list of tensors; hidden: the session
- * sets it, not the caller. */
+/* Properties of an operand. number: the operand may be a number; optional: the operand may be absent; list: the
+ * operand is a list of tensors; hidden: the session sets the operand, not the caller. */
 struct rille_operand_info {
     const char *name;
     bool number, optional, list, hidden;
@@ -448,11 +448,12 @@ bool rille_op_elementwise(const struct rille_op *op);
 const char *rille_op_library(const struct rille_op *op);
 char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* returns the operator's help page */
 
-/* Loads the operators of a shared library (rille_operator.h) for the whole process; a path without '/' is a file of the
- * current folder. Does nothing if they are loaded already. Fails, and loads no operator, if the path is no such
- * library, if the library has another interface version, if a name exists already, or if a record is wrong; each
- * record is checked on its samples. rille_open() and rille_worker() load the libraries that the environment variable
- * RILLE_OPERATORS lists, separated by ':': worker processes need them, too. */
+/* Loads the operators of a shared library (rille_operator.h) for the whole process; a path without '/' is a file
+ * of the current folder. Does nothing if they are loaded already. Fails without loading any operator in these
+ * cases: the path is no such library; the library has another interface version; an operator of that name exists;
+ * a record is wrong (each record is checked on its samples). rille_open() and rille_worker() load the libraries
+ * that the environment variable RILLE_OPERATORS lists, separated by ':', because worker processes need the
+ * operators, too. */
 int rille_load_operators(struct rille_session *s, const char *path);
 
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
@@ -476,9 +477,10 @@ struct rille_attr {
  * rille_op_results() handles. A FLOAT attribute accepts an integer, and an INTS attribute a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* Sets the sharding strategy of the next call: into how many pieces the call splits each dimension of its tensor
- * operands. The strategy constrains the call's layouts, for the default choice and for a planner. naxis: by operand,
- * its number of dimensions; pieces: the numbers of all dimensions of operand 0, then of operand 1, and so on. */
+/* Sets the sharding strategy of the next call: the number of pieces into which the call splits each dimension of
+ * its tensor operands. The strategy constrains the call's layouts, for the default choice and for a planner.
+ * naxis: by operand, number of its dimensions; pieces: numbers of pieces for all dimensions of operand 0, then of
+ * operand 1, and so on. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
 /* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). Rejects a
  * result whose dtype class is wider than the leaf's (a float for an integer, an integer for a bool). */
@@ -536,8 +538,8 @@ int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* returns the bytes per element; 0: unknown dtype (rille_error()) */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
-/* Returns true if values can be assigned to t. That is the case for leaves and clones. A leaf remains assignable
- * after a value with a recorded gradient was assigned to it, although it is then no leaf (rille_tensor_is_leaf()). */
+/* Returns true if values can be assigned to t: t is a leaf or a clone. A leaf stays assignable after the
+ * assignment of a value with a recorded gradient, although t is then no leaf (rille_tensor_is_leaf()). */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
 /* returns the dimension along which t counts 0, 1, 2, ...: t is an arange that is not computed yet, and its other
  * dimensions have size 1. -1: any other tensor */
@@ -631,17 +633,17 @@ int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g 
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout chosen to
  * fit the leaf's layout. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
-/* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): steps
- * free the gathered value after forward, and gather again for backward. false: steps gather once, and keep the value
- * until backward has read it. */
+/* Sets when compiled steps gather a sharded variable whose operators need it replicated. true (the initial
+ * setting): steps free the gathered value after forward, and gather again for backward. false: steps gather once,
+ * and keep the value until backward has read it. */
 int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
-/* sets whether gradients are recorded; returns the previous setting */
+/* sets whether calls record gradients; returns the previous setting */
 bool rille_grad_mode(struct rille_session *s, bool on);
 
-/* Backward function of a custom gradient, from the caller. Backward calls it once, with the gradients of all results
- * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
- * leaves NULL: none. It may call all functions of this header. It returns 0, or the error code of a function that
- * failed. */
+/* The caller's backward function of a custom gradient. Backward calls the function once, with the gradients of all
+ * results (NULL: an integer result) and the saved tensors. The function sets din[i] to a new handle on the
+ * gradient of argument i, or leaves NULL: no gradient. The function may call all functions of this header. It
+ * returns 0, or the error code of a function that failed. */
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
                               struct rille_tensor **din);
 struct rille_backward {
@@ -657,20 +659,22 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* A scan is a loop over the positions of an axis, as one operator. It carries states from each position to the next.
+/* A scan is a loop over the positions of an axis, as one operator. It carries states from each position to the
+ * next.
  *
- * rille_scan_begin() sets out[] to nstate + nslice stand-ins, owned by the caller: one for each state, with the type of
- * state[i]; and one for each slice, with the type of slice[i] without the axis. With the stand-ins the caller computes
- * the next states and the outputs of one position. Until the end, the values of stand-ins cannot be read, and variables
- * cannot be assigned.
+ * rille_scan_begin() sets out[] to nstate + nslice stand-ins, owned by the caller: one for each state, with the
+ * type of state[i]; and one for each slice, with the type of slice[i] without the axis. With the stand-ins the
+ * caller computes the next states and the outputs of one position. Until the end of the recording, the values of
+ * stand-ins cannot be read, and variables cannot be assigned.
  *
- * rille_scan_end() takes nstate next states and noutput outputs. It sets out[] to the states after `length` positions,
- * and to the outputs of all positions, stacked along the axis. rille_scan_cancel() ends the recording without a result.
- * Both free the scan, also if they fail, unless an argument is missing.
+ * rille_scan_end() takes nstate next states and noutput outputs. It sets out[] to the states after `length`
+ * positions, and to the outputs of all positions, stacked along the axis. rille_scan_cancel() ends the recording
+ * without a result. Both free the scan, also if they fail, unless an argument is missing.
  *
- * The error of rille_scan_end() says why the calls cannot become one operator; for instance, they draw random numbers.
- * The caller can then repeat the calls for each position. If *final is true, the caller cannot: a step of several
- * micro-batches cannot contain these calls. Session's thread. E_ARG, E_STATE, E_SHAPE, E_PLAN. */
+ * The error of rille_scan_end() says why the calls cannot become one operator; for instance, they draw random
+ * numbers. The caller can then repeat the calls for each position. *final true: the caller cannot repeat the
+ * calls, because a step of several micro-batches cannot contain them. Session's thread. E_ARG, E_STATE, E_SHAPE,
+ * E_PLAN. */
 struct rille_scan;
 int rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
                      struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan);
@@ -735,8 +739,8 @@ void rille_step_undo(struct rille_session *s);
 
 /* sets *out to the number's value; non-zero: failure, and the run does not start */
 typedef int rille_live_fn(void *arg, double *out);
-/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
- * it alive without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). A step that reads the number
+ * does not need the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -765,8 +769,8 @@ struct rille_graph_options {
     double memory;
     /* costs for a schedule search; NULL: estimated costs. The struct must stay valid until the step is made */
     const struct rille_chart_costs *costs;
-    /* split_backward: the schedule may run weight gradients later than input gradients; recompute: backward
-     * recomputes the values that forward would save */
+    /* split_backward: true: the schedule may run weight gradients later than input gradients; recompute: true:
+     * backward recomputes all values that forward would save */
     bool split_backward, recompute;
     /* true: backward recomputes parts of stages, if the memory limit requires it, or if that is faster within the
      * limit */
@@ -776,7 +780,9 @@ struct rille_graph_options {
     /* placement that stores the values saved for backward, and the optimiser's state, while no call uses them;
      * NULL: none */
     const struct rille_place *offload;
-    int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
+    /* number of fetched values, or values gathered again (zero = 3), that a device holds ahead of their reader; 0:
+     * 1 */
+    int prefetch;
     /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
      * program's own layouts. */
     const char *auto_parallel;
@@ -787,7 +793,7 @@ struct rille_graph_options {
      * such as 1 / n for a mean. The caller ends the trace by rille_trace_abort(). The next trace of the session uses
      * these numbers in place of those that the function computes from the size of a micro-batch. */
     bool whole;
-    bool check_nan; /* search this step's results like rille_detect_nan() */
+    bool check_nan; /* true: search this step's results for NaN and infinities, like rille_detect_nan() */
     /* time limit of the planner's search, s of one core; 0: the default of 1 s. The search counts its work instead
      * of measuring time, so that every machine finds the same plan. The search also ends after four times as much
      * real time. For "propagate" and "greedy" without a memory limit, the default is 0.1 s, because only their
@@ -810,8 +816,8 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
-/* Reports, in a trace of the whole batch (rille_graph_options.whole), that the function returned without an error. Then
- * the next trace fails if it makes other calls. */
+/* Reports that the function returned without an error, in a trace of the whole batch (rille_graph_options.whole).
+ * The next trace then fails if it makes other calls than this trace. */
 void rille_trace_returned(struct rille_session *s);
 /* Returns true if the last trace failed because it made other calls than the trace of the whole batch. If only the
  * first call of the function differs from later calls, tracing the whole batch again and then the step succeeds. */
@@ -878,7 +884,7 @@ struct rille_stats {
     double peak;
     int nhost; /* number of hosts with devices of the step; at most 64 are reported */
     int ndevice;
-    /* statistics by device; the graph owns them; the next rille_graph_stats() overwrites them */
+    /* by device: statistics, which the graph owns; the next rille_graph_stats() overwrites them */
     struct rille_device_stats *device;
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
@@ -887,7 +893,8 @@ int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
  * been timed yet, the file is written when the next run ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
-/* Pipeline chart of a step: its plan, simulated with every device independent of the others, and its last timed run. */
+/* Pipeline chart of a step. The chart has a simulation of the step's plan, in which devices act independently of
+ * each other, and the step's last timed run. */
 struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
     int device, stage;    /* device: index in the chart's devices; stage: number of the virtual stage */
     int piece;            /* number of the micro-batch; -1: work that is done once per batch */
@@ -918,7 +925,8 @@ struct rille_chart_device {
 };
 struct rille_chart {
     int ndevice, nstage, nthread, pieces;
-    int ncompute; /* number of devices that compute; others only hold offloaded values */
+    /* number of devices that compute; the other devices only hold offloaded values */
+    int ncompute;
     /* number of devices that can act at the same time; fewer than ncompute if devices share threads */
     int natonce;
     struct rille_chart_device *device;
@@ -1031,7 +1039,8 @@ struct rille_explain_boxing {
  * the value. The layouts differ, so the value must move. If no call made a hint, its line is that of the hint's
  * first reader. */
 struct rille_explain_meeting {
-    const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
+    /* the reader of the value, and the reader's line; "to_global": the reader is a result with a required layout */
+    const char *op, *line;
     struct rille_explain_meeting_hint {
         const char *what, *line; /* what: "variable f32{64, 64} S(1)"; line: "a.lua:3" */
     } hint[2];                   /* hint of the value, and hint of its reader */
@@ -1047,7 +1056,7 @@ struct rille_explain {
     int naxis;                              /* rille_graph_whatif(): number of mesh axes of the cluster; else 0 */
     /* by mesh axis: bytes of the moves whose slowest links are on that axis; the sum over all axes is `bytes` */
     int64_t axis_bytes[RILLE_AXES];
-    bool planned; /* a planner chose the layouts, so the next seven fields are valid */
+    bool planned; /* true: a planner chose the layouts; the next seven fields are then valid */
     /* cost: time of all work, ns; bound: lower bound over all plans of these operators, ns */
     int64_t cost, bound;
     /* time per step, ns: cost minus the overlap of stages on different micro-batches */
@@ -1091,9 +1100,10 @@ struct rille_cluster {
     /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
     double bandwidth[RILLE_AXES];
     double latency[RILLE_AXES]; /* latency by axis, seconds per message, 0 to 1 */
-    bool has_latency;           /* false: the cluster's latency is that of this machine */
-    double flops;               /* speed of a device, operations per second; 0: as on this machine */
-    int64_t memory;             /* memory limit per device, bytes; 0: none */
+    /* false: `latency` is not used, and the cluster has the latency of this machine */
+    bool has_latency;
+    double flops;   /* speed of a device, operations per second; 0: as on this machine */
+    int64_t memory; /* memory limit per device, bytes; 0: none */
 };
 int rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out);
 void rille_explain_free(struct rille_explain **e);
@@ -1135,7 +1145,7 @@ struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the file's name for its dtype */
+    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the name that the file has for the dtype */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
@@ -1188,7 +1198,7 @@ struct rille_save_options {
     int nmetadata;
     const char *const *metadata; /* key, value, key, value, ... */
     int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
-    bool digest;                 /* safetensors: add a digest of all bytes, for rille_verify() */
+    bool digest;                 /* true: add a digest of all bytes to a safetensors file, for rille_verify() */
     int nold;
     const char *const *old; /* files to remove once the new file is complete */
 };
@@ -1287,8 +1297,10 @@ struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */
     int64_t full;        /* number of times that the reader waited for a credit */
-    int64_t waited;      /* number of times that a caller waited for its batch; the first batch always counts */
-    double wait;         /* time that callers waited, s */
+    /* number of times that a caller waited for a batch; the first batch always counts, because nothing was
+     * prefetched */
+    int64_t waited;
+    double wait; /* time that callers waited, s */
 };
 void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
 /* Returns all ids as one tensor, i64 {n}. */

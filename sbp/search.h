@@ -23,7 +23,8 @@ struct mover {
     const struct type *type;
     const struct layout *given; /* an operand's current layout, or a result's required layout */
     int twin;                   /* index of an earlier mover of the same value; -1: none */
-    uint8_t *entry;             /* by signature: index of its entry in `entries` */
+    /* by signature: index in `entries` of the SBP entry that the signature gives this mover */
+    uint8_t *entry;
     int nentry;
     struct sbp *entries;
     int given_code;        /* code of layout `given`; -1: no signature has the layout's entries */
@@ -40,8 +41,8 @@ struct search {
     struct sig_list list;
     int nfree, axis[MAX_AXIS]; /* mesh axes with more than one rank ("free axes") */
     uint64_t may[MAX_AXIS];    /* by free axis, as bits: signatures that make no value partial without a request */
-    /* by free axis, as bits: signatures that split a factor which the operands' layouts split already (debt.c). If
-     * such a signature makes a result partial, its reduction does not count as a cost of the call (point_owes()) */
+    /* by free axis, as bits: signatures whose partial results cost the call no pending reduction, because they
+     * split a factor that the operands' layouts split already (debt.c, point_owes()) */
     uint64_t forced[MAX_AXIS];
     int ncombination; /* number of combinations; EXACT + 1: more than EXACT */
     int nmover;
@@ -59,8 +60,8 @@ struct search {
 struct point {
     int64_t bytes, owed;
     double share; /* fraction of the work that the busiest rank does */
-    /* load by which points are compared: equal to `share`; 1 for an in-place update, because its work cannot move to
-     * other ranks than its variable's */
+    /* load by which points are compared: equal to `share`; for an in-place update 1, because the work must stay on
+     * the ranks of the updated variable */
     double load;
     bool idle; /* true: some rank has no work, because a factor has fewer elements than shards */
     int nsame;

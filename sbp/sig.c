@@ -177,7 +177,8 @@ reduces_any(const struct rule *r)
     return false;
 }
 
-/* Removes the last signature if it equals an earlier one. Two groups may differ only in absent operands. */
+/* Removes the last signature of the list if it equals an earlier one. Groups of operands that differ only in
+ * absent operands produce equal signatures. */
 static void
 drop_repeated(struct sig_list *list)
 {
@@ -256,8 +257,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* Returns true if a view repeats this dimension, as in expand. The complete dimension needs no memory on a rank, so
- * it is split only on request. */
+/* Returns true if a view repeats this dimension, as expand does. The repeated dimension needs no memory, so it is
+ * split only if the user requests it. */
 static bool
 is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {

@@ -26,7 +26,7 @@ struct range {
     size_t bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* start of two ranges of LATE_BYTES each: the first faults, the second stores the bytes */
+/* start of two address ranges of LATE_BYTES each: accesses to the first fault, and the second stores the bytes */
 static char *base;
 static size_t used;
 static struct range *idle;

@@ -230,7 +230,7 @@ stream_has_work(struct host_stream *s)
     return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
 
-/* Returns the stream that the oldest item waits for; NULL: the item may begin. */
+/* Returns the stream for whose work the oldest item waits; NULL: the item may begin. */
 static struct host_stream *
 held_by(struct host_stream *s)
 {
@@ -253,7 +253,8 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* waits for all launched work, because no event follows work of host code */
+        /* no event follows work of host code, so this call waits for all launched work */
+        finish_item(s, n + 1);
         s->begun = n + 1;
     }
     return true;

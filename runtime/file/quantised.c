@@ -405,7 +405,7 @@ static const struct layout_of_parts {
  * a GPU. */
 static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale", ".weight_format"};
 
-struct weights { /* the entries that tensors_dequantise() makes */
+struct weights { /* the entries that tensors_dequantise() makes of quantised weights */
     struct tensors *f;
     const struct quantisation *how;
     bool *used; /* by entry of the file: true if the entry is part of a weight */

@@ -29,8 +29,8 @@ struct entry {
     const struct coding *coding;
     const struct source *source;
     int64_t offset; /* position of the first element in the source, bytes */
-    bool swap;      /* values are big-endian */
-    bool fortran;   /* column-major: the first axis is contiguous */
+    bool swap;      /* true: values are big-endian */
+    bool fortran;   /* true: column-major, so the first axis is contiguous */
     int32_t npart;  /* number of shards (shards.h); 0: the value is not sharded */
     const struct shard_part *part;
     const void *packed; /* compressed archive member, which the first read unpacks; NULL: not compressed */

@@ -21,7 +21,7 @@ struct file {
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {
-    struct node **work; /* nodes whose results are all dropped; drain() releases them */
+    struct node **work; /* nodes all of whose results were dropped; drain() releases these nodes */
     int nwork, capacity;
     bool draining;
     uint64_t mark, serial;
@@ -42,8 +42,8 @@ graph_new(void)
     return must_alloc(sizeof(struct graph));
 }
 
-/* ---- freed records for reuse, linked through their first word: the last freed is reused first, because it is in
- * cache ---- */
+/* ---- keeping freed records for reuse, in lists linked through their first word: the last freed is reused first,
+ * because it is in cache ---- */
 
 static void *
 spare_take(void **list, size_t bytes)
@@ -205,7 +205,7 @@ unkeep(struct val *v)
     if (--v->keep == 0) store_drop(&v->store);
 }
 
-/* Puts a node on the work list. drain() releases it if possible. */
+/* Puts a node on the work list. drain() releases the node later, if possible. */
 static void
 enqueue(struct graph *g, struct node *n)
 {

@@ -22,7 +22,7 @@ enum { NREMEMBERED = 10000 };
 struct buffer;
 
 /* The buffers of a value, by mesh position; NULL: the shard is empty. Values with identical bytes (after detach,
- * or a move between equal layouts) share a store; nref counts these values. */
+ * or a move between equal layouts) share a store; nref counts the values that share it. */
 struct store {
     int32_t nref;
     int32_t n;
@@ -59,8 +59,8 @@ struct line { /* a line in the user's program; the graph interns `file` */
  * says that data or a kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
-/* ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value stands for the values of all
- * positions of a scan, and is never computed (actors/session/build/scan_body.h). */
+/* Special values of val.input. ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value
+ * stands for the values at all positions of a scan, and is never computed (actors/session/build/scan_body.h). */
 enum { NO_INPUT = -1, ENDED_INPUT = -2, STAND_IN = -3 };
 
 struct val {
@@ -198,8 +198,8 @@ void graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, str
 /* Marks a node as computed after a run. The caller has set the stores of the results that the plan keeps. Drops the
  * references to operands, except those that the gradient saves if backward may still follow. */
 void node_done(struct graph *g, struct node *n);
-/* Takes references to the operands of a computed node again, so that it can be recomputed. Returns false if the node
- * has forgotten its operands. */
+/* Takes references to the operands of a computed node again, so that the node can be recomputed. Returns false if
+ * the node no longer remembers its operands. */
 bool node_revive(struct graph *g, struct node *n);
 /* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);

@@ -28,7 +28,7 @@ enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 16, ATTR_LIST = 16
 /* ---- declaring an operator's operands ---- */
 
 enum {
-    IN_NUMBER = 1,   /* a Lua number is accepted; it has a weak type and is bound at run time */
+    IN_NUMBER = 1,   /* the operand may be a Lua number, which has a weak type and is bound at run time */
     IN_OPTIONAL = 2, /* the operand may be absent (nil) */
     IN_LIST = 4,     /* a list of one or more tensors; only the last operand may be a list */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
@@ -81,7 +81,7 @@ struct attr_def {
     const char *doc;
 };
 
-/* ---- a call: an operator with its operands' global types, as every callback sees it ---- */
+/* ---- a call: an operator and the types of its operands in the global tensors, for every callback ---- */
 
 struct call {
     const struct op *op;
@@ -89,8 +89,8 @@ struct call {
     const struct type *in; /* types of operands; dtype DT_NONE: absent; weak: a number */
     struct type *out;      /* types of results: dtype and, after shape inference, shape */
     const struct attr *attr;
-    /* by operand: its layout; an entry is NULL if the operand is a number or absent. layout == NULL: layouts are
-     * unknown */
+    /* by operand: the operand's layout; an entry is NULL if the operand is a number or absent. layout NULL:
+     * layouts are unknown */
     const struct layout *const *layout;
     /* by operand i: the first operand (<= i) with the same value as operand i, so that each value is moved once;
      * NULL: all values differ */
@@ -119,7 +119,7 @@ struct pieces {
     uint32_t of; /* bit i: operand i holds one micro-batch; bit not set: the whole batch */
 };
 
-/* The first invalid element that a kernel found in its data. The record is in memory that device and host share. */
+/* The first invalid element that a kernel found in its data. The struct is in memory that device and host share. */
 struct finding {
     int64_t at;       /* 1 + row-major index in the shard; 0: no invalid element */
     int64_t value[2]; /* the invalid value, and the least allowed value */
@@ -136,8 +136,9 @@ struct allowed {
     const int64_t *also; /* one further allowed value; NULL: none */
 };
 
-/* One rank's work for a call: the global call, and local views of its operands and results. in[i].dtype DT_NONE:
- * operand i is absent. A number is a view without dimensions whose data is a double (F64) or an int64_t (I64). */
+/* One rank's work for a call: the global call, and views of this rank's shards of operands and results.
+ * in[i].dtype DT_NONE: operand i is absent. A number is a view without dimensions, whose data is a double (F64) or
+ * an int64_t (I64). */
 struct kcall {
     const struct call *call;
     const struct view *in;
@@ -169,7 +170,7 @@ struct kernel_variant {
     /* Creates what run() needs for these shapes and strides (oneDNN primitives). Called by the session's thread when
      * a plan is compiled; drop() frees *state. *scratch_bytes is 0 initially. NULL: nothing to create. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
-    /* called on the device's thread; E_KERNEL after fail() */
+    /* runs the call, on the thread of the device; E_KERNEL after fail() */
     int (*run)(const struct kcall *k, const void *state);
     /* Returns true if some values that run() has computed may differ from those of ref; for example, ref does not
      * multiply zeros by infinities. exec.c then computes the call with ref. NULL: the values never differ. */
@@ -273,8 +274,8 @@ struct convolution {
 struct op_shape {
     const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
-    /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: dtypes of
-     * results; in *size, the sizes of letters that only results have, in order of occurrence. */
+    /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: the dtypes of
+     * results, and in *size the sizes of letters that only results have, in order of occurrence. */
     int (*infer)(const struct call *c, int64_t *size);
     enum out_dtype dtype;
     /* Allowed dtypes of each operand, as class letters and names: "F", "FI", "FIB". NULL: all. */
@@ -287,7 +288,8 @@ struct op_shape {
  * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
-    /* returns `linear` for a call, if it depends on the call; NULL: the field `linear` holds for all calls */
+    /* returns the text `linear` of a call, for operators in which the text depends on the call; NULL: the field
+     * `linear` holds for all calls */
     const char *(*linear_of)(const struct call *c);
     /* reduction that combines the ranks' parts of a result, if a reduced factor (one that only operands have) is
      * split; RED_NONE: no reduced factor may be split */
@@ -307,10 +309,10 @@ struct op_grad {
     const char *saves;
 };
 
-/* Functions that replace a call by other calls that compute the same value with less work. Each may be NULL. */
+/* Functions that replace a call by other calls, which compute the same value with less work. Each may be NULL. */
 struct op_rewrite {
-    /* Returns the result of node n with its two dimensions exchanged, computed by another call; NULL: impossible.
-     * Without this, the gradient of a transposed weight would be a transposed view, and all its readers would access
+    /* Returns the transpose of the result of node n, computed by another call; NULL: impossible. Without this
+     * function, the gradient of a transposed weight would be a transposed view, whose readers would all access
      * strided memory. */
     struct val *(*transposed)(struct build *b, const struct node *n);
     /* Returns the result of node n in f32, computed by another call; NULL: impossible. For an n that rounds its
@@ -330,8 +332,8 @@ struct op_rewrite {
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
-    /* Operator that joins the results of calls on parts of a long list; its first attributes are the same as this
-     * operator's. NULL: a list has at most as many operands as one call accepts. */
+    /* operator that joins the results, if a call on a long list is split into calls on parts of the list; its
+     * first attributes are those of this operator. NULL: a list may not be longer than one call accepts */
     const struct op *joins_with;
 };
 
@@ -359,7 +361,7 @@ struct op_host {
      * harmless results. Later the host calls say() to turn the record into E_VALUE; k's views then have no data.
      * Updates of variables wait for the check. */
     int (*say)(const struct kcall *k, const struct finding *f);
-    /* returns the allowed values; k's views need no data */
+    /* sets *a to the allowed values of an operand; k's views need no data */
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
@@ -387,9 +389,10 @@ struct op_gpu {
 
 struct op {
     const char *name;
-    const char *doc;    /* formula of the operator, in one line, for help pages */
-    const char *result; /* shape of the result, for help pages; NULL: it follows from the rule. Also names the dtype, if
-                           shape.dtype does not determine it */
+    const char *doc; /* formula of the operator, in one line, for help pages */
+    /* shape of the result, for help pages, and its dtype if shape.dtype does not determine it; NULL: the shape
+     * follows from the rule */
+    const char *result;
     const char *errors; /* further conditions of a call, a line each, for help pages; NULL: none */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];

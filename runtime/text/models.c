@@ -123,8 +123,8 @@ read_halves(const char *path, const json_t *merge, struct str *left, struct str 
     return fail(E_ARG, "%s: a merge is neither \"a b\" nor [\"a\", \"b\"]", path);
 }
 
-/* Reads a merge, and finds the merged token: its text is the left text, then the right text without the prefix of
- * later characters. */
+/* Reads a merge, and finds the merged token. The text of the merged token is the left text, followed by the right
+ * text without the prefix of later characters. */
 static int
 read_merge(struct tokenizer *t, const char *path, const json_t *vocab, const json_t *merge, struct str text[3])
 {

@@ -123,7 +123,8 @@ read_piece(const char *path, struct tokenizer *t, struct sentencepiece *s, struc
         return fail(E_ARG, "%s: token %u has an unknown or unused type", path, (unsigned)s->npiece);
     if (!p.n || !(p.score >= -FLT_MAX && p.score <= FLT_MAX))
         return fail(E_IO, "%s: token %u must have a string and a finite score", path, (unsigned)s->npiece);
-    if ((s->npiece & (s->npiece - 1)) == 0) /* at a power of two, the list is full: doubles its capacity */
+    /* npiece is a power of two, so the list is full: doubles its capacity */
+    if ((s->npiece & (s->npiece - 1)) == 0)
         s->piece = arena_extend(&t->bpe.arena, s->piece, sizeof p * s->npiece, sizeof p * (2 * s->npiece + 1));
     s->piece[s->npiece++] = p;
     return 0;
@@ -422,7 +423,7 @@ use_scores(struct tokenizer *t, const struct sentencepiece *s)
     for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_NORMAL)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, s->piece[id].score, true);
-    /* scores a user-defined symbol higher than its parts, so that it becomes one token */
+    /* gives a user-defined symbol a higher score than its parts have, so that the symbol becomes one token */
     for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_USER)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, (float)s->piece[id].n * (float)u->most - 0.1, false);

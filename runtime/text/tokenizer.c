@@ -129,8 +129,8 @@ know_words(struct tokenizer *t, const char *name)
     return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
 }
 
-/* Makes the text of a special token the bytes of its id. Returns false if the id has other bytes and the text is not
- * their visible spelling (alphabet.h). */
+/* Makes the text of a special token the bytes of the token's id. Returns false if the id has other bytes, unless
+ * the text is the visible spelling of these bytes (alphabet.h). */
 static bool
 add_special_bytes(struct tokenizer *t, const struct special *s)
 {

@@ -45,7 +45,8 @@ struct trainer {
     int status;
 };
 
-enum { WORD = 16 }; /* work of one token of a word, as a number of bytes of text; it is added to `since` */
+/* work per token of a word that is added to `since`: takes as long as this number of bytes of text */
+enum { WORD = 16 };
 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
@@ -270,8 +271,8 @@ count_word(struct trainer *r, uint32_t w)
     }
 }
 
-/* ---- the most frequent pair: a heap of pairs with their counts; an entry whose count has changed is pushed again
- * ---- */
+/* ---- finding the most frequent pair, by a heap of pairs and counts: an entry whose count has changed is pushed
+ * again ---- */
 
 struct claim {
     int64_t count;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 50 }; /* counted work of an allocation, in addition to its costs */
+enum { EACH = 50 }; /* counted work of an allocation, apart from that of writing its costs */
 
 /* ---- making tables and edges ---- */
 
@@ -133,7 +133,7 @@ cfn_add_edge(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
     incident(&c->var[v], c->nedge++);
 }
 
-/* Returns the edge's table for writing; copies it if shared. */
+/* Returns the edge's table for writing. Copies a table that other edges share. */
 static int64_t *
 own_table(struct cfn *c, struct cfn_edge *e)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 10 }; /* counted work of an edge end, in addition to its costs */
+enum { EACH = 10 }; /* counted work of an edge end, apart from that of reading its costs */
 
 INLINE int64_t
 lesser(int64_t a, int64_t b)
@@ -201,7 +201,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    /* messages to the variable's first edge end; those to its other edge ends follow in memory */
+    /* messages to the variable's first edge end; the messages to its other edge ends follow in memory */
     const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];

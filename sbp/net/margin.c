@@ -66,8 +66,8 @@ table_new(struct margin *m, int32_t n, const int32_t *scope)
     return m->ntable++;
 }
 
-/* Adds a table's variables to a clique's scope. Returns false if the clique would become too large; a clique without
- * tables always accepts. */
+/* Adds a table's variables to a clique's scope, the variables of the clique's own table. Returns false if the
+ * clique's table would become too large; a clique to which no table belongs always accepts. */
 static bool
 clique_widen(struct margin *m, struct clique *k, const struct table *t)
 {
@@ -167,8 +167,8 @@ finish_clique(struct margin *m, struct clique *k)
     m->largest = MAX(m->largest, k->size);
 }
 
-/* Eliminates v: combines all tables that contain v in one clique. If its table would be too large, uses as few
- * cliques as the size limit allows (mini-buckets). */
+/* Eliminates v: combines all tables that contain v in one clique (bucket). If the clique's table would be too
+ * large, divides the tables among as few cliques as the size limit allows (mini-buckets). */
 static void
 eliminate_variable(struct margin *m, int32_t v)
 {
@@ -368,7 +368,7 @@ lower(struct margin *m)
             m->table[t].cost[i] = MIN(m->top, m->table[t].cost[i]);
 }
 
-/* Runs the forward pass. Returns the sum of the constants of cliques without neighbours. */
+/* Runs the forward pass. Returns the sum of the constants that cliques without neighbours pass on. */
 static int64_t
 forth(struct margin *m)
 {

@@ -70,7 +70,7 @@ net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32
     return t->credit ? t->credit[n->moment[begin] * n->nmoment + n->moment[end - 1]] - 1 : 0;
 }
 
-/* Returns true if an earlier reader needs the same copy. */
+/* Returns true if an earlier reader needs the same converted copy of the tensor. */
 static bool
 is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
 {
@@ -79,8 +79,8 @@ is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, in
     return false;
 }
 
-/* Adds the bytes of a tensor's copies to the changes of live bytes. A copy is live from its first to its last
- * reader. */
+/* Adds the bytes of a tensor's converted copies to the changes of live bytes. A copy is live from its first to its
+ * last reader. */
 static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {

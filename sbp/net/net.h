@@ -78,7 +78,8 @@ int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* Returns the number of times; times are numbered from 0. */
 int32_t net_times(const struct net *n);
-/* Returns how many copies of tensor t other micro-batches hold, if they are needed at times begin <= t < end. */
+/* Returns how many converted copies of tensor t other micro-batches hold, if readers need the copies at times
+ * begin <= t < end. */
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* Checks a net. E_PLAN: an index, size or cost is out of range; for example, a cost is negative, or a maker is not a
  * node. */

@@ -107,9 +107,9 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Determines the first layer of a run and, if *way is 0, the direction of its layers. Items in neighbouring runs
- * vote. Uses the run's items from `from` on, `step` apart. vote: work space; all zeros before and after the call.
- * Returns false if no item votes. */
+/* Determines the layer with which a run begins and, if *way is 0, the direction of its layer numbers, by a vote of
+ * neighbouring items in other runs. Uses the run's items from `from` on, `step` apart. vote: work space; all zeros
+ * before and after the call. Returns false if no item votes. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
@@ -229,7 +229,8 @@ stand_in_rows(struct repeat *r)
     for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* adds items in cycles, which have no first item */
 }
 
-/* Assigns an item without a run to the highest layer of its neighbours, if their layers differ by at most 1. */
+/* Assigns an item without a run to the highest layer of its neighbours, if the neighbours' layers differ by at
+ * most 1. */
 static void
 join_layer(struct repeat *r, int32_t i)
 {

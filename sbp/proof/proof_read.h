@@ -37,7 +37,7 @@ struct proof {
     int64_t *choice, *price;
     struct proof_tensor *tensor;
     struct proof_node *node;
-    bool fell; /* a cost fell below the least representable number */
+    bool fell; /* true: a cost fell below the least representable number */
 };
 
 /* Reads everything before the proof's first step. E_PLAN, in all functions of this file: the text names the fault

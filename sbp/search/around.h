@@ -18,7 +18,7 @@ struct around {
     uint64_t random;
     int64_t work;       /* counted work so far (explore.h) */
     int32_t size, most; /* current and largest number of nodes of a neighbourhood */
-    /* near: nodes of the current neighbourhood; at: by node: its number in the small network; -1: none */
+    /* near: nodes of the current neighbourhood; at: by node: the node's number in the small network; -1: none */
     int32_t *near, nnear, *at;
     int32_t *met; /* by tensor: number of the last neighbourhood that reached the tensor */
     int32_t idle; /* number of searches without gain in a row */

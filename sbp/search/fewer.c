@@ -46,7 +46,7 @@ side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 struct few {
     struct repeat like; /* the remaining variables as items, in sweep order */
     struct cfn *whole, *c;
-    int32_t *order, *place; /* order: by item: its variable; place: by variable: its item */
+    int32_t *order, *place; /* order: by item: the item's variable; place: by variable: the variable's item */
     int32_t *is;            /* by item: its variable in the small network c; -1: the item is omitted */
 };
 

@@ -16,7 +16,7 @@ struct machine {
     struct arena *arena;
     struct pickle **stack;
     int32_t n, capacity;
-    int32_t *mark; /* heights of the stack at its marks */
+    int32_t *mark; /* heights that the stack had when its marks were pushed */
     int32_t nmark, mark_capacity;
     struct pickle **memo;
     int32_t nmemo, memo_capacity;

@@ -21,7 +21,8 @@ int store_check(const char *url);
 int store_temporary(const char *url, int *fd);
 /* Stores the content of an open file, and checks that the store then lists the object with the file's size. */
 int store_put(const char *url, int fd);
-/* Fetches an object. The caller closes *fd, and reads it with pread only, because others share its position. */
+/* Fetches an object. The caller closes *fd, and reads with pread only, because other readers share its file
+ * position. */
 int store_get(const char *url, int *fd);
 /* Lists the objects below a URL: lines "SIZE NAME". */
 int store_list(const char *url, struct str *lines);

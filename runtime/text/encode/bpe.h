@@ -44,7 +44,7 @@ struct bpe {
     uint32_t byte[256]; /* by byte value: the token of the byte; NO_TOKEN: none */
     struct bpe_characters characters;
     bool whole_piece;  /* true: a piece that equals a token is encoded as this token, without merges */
-    bool joins_by_id;  /* bpe_join_by_id() made the merges */
+    bool joins_by_id;  /* true: bpe_join_by_id() made the merges */
     uint32_t *slot;    /* hash table of tokens; entries are id + 1 */
     struct pair *pair; /* hash table of pairs */
     uint32_t slot_capacity, pair_capacity, npair;

@@ -12,9 +12,9 @@
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also matches
- * U+180E, and its \w excludes marks. alone: PCRE2 syntax that matches the original characters; within: such syntax
- * for use inside a set. NULL: PCRE2 has none. */
+/* Character classes, by the letter after the backslash, that match other characters in PCRE2 than in the dialect:
+ * PCRE2's \s also matches U+180E, and its \w excludes marks. alone: PCRE2 syntax for the dialect's characters;
+ * within: such syntax for use inside a set; NULL: PCRE2 has no such syntax. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;

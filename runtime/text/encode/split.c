@@ -126,7 +126,7 @@ struct cut { /* the function that receives the pieces, and its argument */
 struct search {
     size_t at;   /* position where the search continues */
     size_t last; /* end of the last match */
-    bool found;  /* a match was found */
+    bool found;  /* true: a match was found */
 };
 
 /* Finds the next match of step k in the text from position `at` on; *from = *to = n: there is no further match. */

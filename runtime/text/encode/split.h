@@ -28,7 +28,7 @@ struct split_step {
     /* Changes that the step makes to each piece before its pattern splits the piece: */
     const char *space;        /* text that replaces each space; NULL: none */
     enum split_prefix prefix; /* pieces that get `space` (NULL: a space) as prefix, unless they begin with it */
-    bool spell;               /* replaces each byte by a visible character (alphabet.h) */
+    bool spell;               /* true: each byte becomes a visible character (alphabet.h) */
 };
 
 struct splitter;
