@@ -41,8 +41,8 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
-/* Return the version of the library at run time. It may be later than the version of this header, with which the
- * program was compiled. */
+/* Return the version of the library at run time. The library may be later than this header, with which the program
+ * was compiled. */
 const char *rille_version(void);
 int rille_version_number(void);
 
@@ -94,8 +94,9 @@ struct rille_workers {
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
     const char *devices; /* device list that start() passes to each worker; NULL: unknown */
-    /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
-     * workers keep their devices; it is an error if this session requires other devices of them. */
+    /* true: the session first waits 1.5 s for workers that an earlier session left running, and calls start() only
+     * for the missing ones. A worker that was left keeps its devices; if this session requires other devices, that
+     * is an error. */
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
@@ -151,7 +152,8 @@ void rille_at(struct rille_session *s, const char *file, int line, const char *i
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
-    /* join: address of the coordinator; key_file: key file of this rank, NULL: none; devices: the worker's devices */
+    /* join: address of the coordinator; key_file: key file of this rank, NULL: no key; devices: list of this
+     * worker's devices */
     const char *join, *key_file, *devices;
     /* implementation of collectives among GPUs, also with other workers' GPUs; values as in struct rille_options */
     const char *collectives;
@@ -224,8 +226,8 @@ struct rille_worker_info {
     /* slowdown: duration of the worker's acts divided by that of workers with the same tasks; 0: not much slower */
     double slow;
 };
-/* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
- * only worker. Any thread, until rille_close() is called. */
+/* Describes the i-th worker; returns false if there are at most i workers. A session without a cluster has one
+ * worker, this process. May be called on any thread, until rille_close() is called. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */

@@ -106,8 +106,9 @@ int system_memory_new(size_t bytes, char name[SYSTEM_NAME]);
  * has it open. On Linux, the name from system_memory_new() is valid only while its maker has the file open. Returns a
  * descriptor or -1. EINVAL: the file is no memory file, or has another size. */
 int system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME]);
-/* Allocates pages of a memory file that is mapped at base; they read as zeros. With release = true, frees them.
- * Systems other than Linux keep freed pages, and fill them with zeros at the next allocation. Returns 0 or -1. */
+/* Allocates pages of a memory file that is mapped at base; the pages read as zeros. release true: frees pages
+ * instead. Systems other than Linux keep freed pages, and fill them with zeros at the next allocation. Returns 0
+ * or -1. */
 int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release);
 /* Removes the name of a memory file, on systems where a name is kept apart from the descriptor. Closes no
  * descriptor. */

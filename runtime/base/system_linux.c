@@ -195,7 +195,7 @@ system_program(char *path, size_t size)
     return n > 0;
 }
 
-/* Returns true if the process `pid` is in the same namespace of this kind as this process; false as well if that
+/* Returns true if the process `pid` is in the same namespace of this kind as this process. Returns false if that
  * cannot be determined. */
 static bool
 shares_namespace(long pid, const char *kind)

@@ -159,7 +159,8 @@ end_queue(int pid)
     return -1;
 }
 
-/* Returns true if the process has ended: its descriptor is readable, it is a zombie child, or there is none. */
+/* Returns true if the process has ended: its descriptor is readable, the process is a zombie child, or no process
+ * has the pid. */
 static bool
 is_ended(const struct system_process *p)
 {
@@ -244,7 +245,8 @@ system_end_with_parent(void)
 #endif
 }
 
-/* ---- memory: named objects. The names are removed when the process ends, but not if it is killed ---- */
+/* ---- sharing memory between processes by named objects: the end of a process removes its names, unless it was
+ * killed ---- */
 
 static atomic_int nmemory; /* number of memory files that this process has created */
 

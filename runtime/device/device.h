@@ -165,13 +165,13 @@ bool pool_is_from(const struct pool *p, const struct pool_source *source);
 /* Sets the work order of a pool: work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* call only after all buffers were dropped */
-/* Gives up the pool: it is freed when its last buffer is dropped, on any thread. The caller guards these drops by
- * a lock. */
+/* Gives up the pool. The drop of the pool's last buffer, on any thread, then frees the pool. The caller guards
+ * these drops by a lock. */
 void pool_leave(struct pool **p);
 void pool_limit(struct pool *p, size_t limit_bytes);
-/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a
- * buffer without data. The pool keeps freed blocks for requests of the same size class, as far as recent
- * needs justify. */
+/* Allocates a buffer. bytes 0: a buffer without data. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of
+ * its limit free". The pool keeps freed blocks for later requests of the same size class, up to a number of bytes
+ * that follows from recent needs. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
@@ -188,9 +188,9 @@ void buffer_retire(struct buffer **b);
 int buffer_await(const struct buffer *b, bool writes);
 /* Returns true if work that wrote the buffer has failed, so that its content is invalid. */
 bool buffer_failed(const struct buffer *b);
-/* Returns the bytes in host memory in *data: in place (*copy is NULL), or in *copy, which the caller frees, even
- * after an error. Call between runs. A thread other than the session's may call it only if no unfinished work
- * writes the bytes. */
+/* Returns the buffer's bytes in host memory. *data: address of the bytes. *copy: NULL if *data is the buffer
+ * itself; else a copy, which the caller frees, even after an error. Call between runs. A thread other than the
+ * session's may call the function only if no unfinished work writes the bytes. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
 int buffer_device(const struct buffer *b); /* returns the number of the buffer's device within its kind */
 /* Returns true if the content was lost together with the host that stored it; reading the buffer then fails with

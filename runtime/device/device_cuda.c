@@ -28,7 +28,8 @@ static _Atomic size_t taken_bytes[CUDA_DEVICES];
 static const char *_Atomic broken; /* first error of a GPU; NULL: none */
 static int first;                  /* number of the first device of `choice` among the cluster's devices of the kind */
 static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
-static bool elsewhere;             /* true: this process has no devices of the kind, but other processes have */
+/* true: other processes have devices of the kind, but this process has none */
+static bool elsewhere;
 
 /* ---- opening the plug-in ---- */
 

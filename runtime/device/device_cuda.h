@@ -52,7 +52,7 @@ struct cuda_product {
  * ...] w[o, c, p, q], with zeros outside of x. n: image; o: output channel; c: input channel; u, v: position in y;
  * p, q: position in w. If x has more channels than w, the channels of x form groups, and the channels o are
  * divided into the same number of groups. As for products, sums are f32 or f64, and all fields are 64-bit words. */
-/* the operand that the call computes; its factors are the other two of x, w, y, in this order */
+/* the operand that the call computes. The factors of the call are the other two operands, in the order x, w, y */
 enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W };
 struct cuda_image {
     /* sizes (none is 0) and strides, elements. One stride is 1, and no two elements share memory */
@@ -120,8 +120,9 @@ struct cuda_plugin {
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
     /* Returns name and version of the library for matrix products. NULL: there is none; *why is the reason. */
     const char *(*library)(const char **why);
-    /* Returns the algorithm with which the library computes a product on this GPU, and its scratch memory. The
-     * result is kept until the process ends, and is the same for equal products. NULL: the library has no algorithm. */
+    /* Returns the algorithm with which the library computes a product on this GPU, and the size of its scratch
+     * memory. The algorithm is kept until the process ends, and is the same for equal products. NULL: the library
+     * has no algorithm. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
     cuda_algo_fn *multiply;
     const char *(*settle)(int gpu);
@@ -147,8 +148,9 @@ struct cuda_plugin {
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id of CUDA_ID bytes for one communicator. */
     const char *(*identify)(void *id);
-    /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until all of
-     * them have called it, the communicator is cut, or left() returns true (left NULL: never). */
+    /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until one
+     * of these events: all of them have called connect(); the communicator is cut; left() returns true (left NULL:
+     * never). */
     const char *(*connect)(void *communicator, const void *id, bool (*left)(void *of), void *of);
     /* Launches a rank's part of a collective on the rank's GPU. The part completes only after all ranks have
      * launched their parts. All ranks must launch collectives in the same order. On a cut communicator, launches
@@ -182,8 +184,8 @@ struct cuda_choice {
     } device[CUDA_DEVICES];
 };
 
-/* Adds the devices that a text names: "all", "0", or "0x4" (four devices that share GPU 0). here: checks them with
- * this process's driver; otherwise only parses the text. E_PLACE: no plug-in, no driver, or no such GPU. */
+/* Adds the devices that a text names: "all", "0", or "0x4" (four devices that share GPU 0). here true: checks the
+ * GPUs with this process's driver; false: only parses the text. E_PLACE: no plug-in, no driver, or no such GPU. */
 int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 /* Sets the devices of the kind. E_PLACE: another process uses a GPU exclusively; there is no library for
  * collectives; or devices share a GPU. E_STATE: the process has already chosen other devices. */
@@ -234,8 +236,8 @@ int cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_facto
 
 /* Sets whether this thread gathers its launches in order to replay repeated sequences as one graph. */
 void cuda_graph_gather(bool on);
-/* Launches what this thread has gathered. Call this function before the thread waits, records an event, waits for
- * an event, or puts other work on its stream. E_KERNEL. */
+/* Launches the work that this thread has gathered. Call this function before the thread waits, records an event,
+ * waits for an event, or puts other work on its stream. E_KERNEL. */
 int cuda_graph_launch(void);
 /* Launch a kernel or a library call at once or, with gathering on, later. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);

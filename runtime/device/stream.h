@@ -87,8 +87,8 @@ stream_tell(struct stream *s, void (*fn)(void *of), void *of)
     if (s->kind->tell) s->kind->tell(s, fn, of);
     return s->kind->tell;
 }
-/* Returns 0 or, after fail(), the error of the first failed work, if a mark behind this work has been passed.
- * After a failure, the stream begins no more work. If the stream is idle, the call also clears the error. */
+/* Returns 0 or, after fail(), the error of the stream's first failed work, if that work precedes the mark. After a
+ * failure, the stream begins no more work. If the stream is idle, the call also clears the error. */
 static inline int
 stream_trouble(struct stream *s, int64_t mark)
 {

@@ -92,8 +92,8 @@ keep_stream_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* Returns true if the items after this wait may begin: the other stream's work is complete, or it is in flight and
- * the device itself can wait for it. */
+/* Returns true if the items after this wait may begin: the work of the other stream is complete, or that work is
+ * in flight and the device itself can wait for it. */
 static bool
 may_follow(const struct item *i)
 {

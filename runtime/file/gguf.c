@@ -291,8 +291,8 @@ least_bytes(const struct entry *e)
     return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors of a file overlap; no known program writes files in which tensors overlap. from: the
- * file's first entry. */
+/* Checks that no two tensors of a file overlap. (No known program writes overlapping tensors.) from: the file's
+ * first entry. */
 static int
 lie_apart(const struct tensors *f, int32_t from)
 {

@@ -401,8 +401,8 @@ static const struct layout_of_parts {
     {"bnb8", {".weight", ".SCB"}, ".weight", 2},
 };
 
-/* Endings of tensors that concern the quantisation of activations, which Rille does not do, or the order of bytes on
- * a GPU. */
+/* Endings of the names of tensors that are ignored: tensors for quantised activations, which Rille does not
+ * support, and tensors for the order of bytes on a GPU. */
 static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale", ".weight_format"};
 
 struct weights { /* the entries that tensors_dequantise() makes of quantised weights */

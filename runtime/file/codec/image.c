@@ -166,7 +166,8 @@ on_jpeg_error(j_common_ptr c)
     longjmp(d->failed, 1);
 }
 
-/* Treats a warning (level -1) as an error, except that of superfluous bytes, which many cameras write. */
+/* Treats a warning (level -1) as an error. The exception is the warning about superfluous bytes, because many
+ * cameras write such bytes. */
 static void
 on_jpeg_message(j_common_ptr c, int level)
 {

@@ -28,7 +28,7 @@ int store_get(const char *url, int *fd);
 int store_list(const char *url, struct str *lines);
 /* Calls visit() with the name of each object below a URL. Later calls of store_get() fetch objects anew. */
 int store_visit(const char *url, void (*visit)(void *arg, const char *name), void *arg);
-/* Returns the size of the object NAME among such lines, bytes; -1: the lines lack the object. */
+/* Returns the size of the object NAME, bytes, from such lines "SIZE NAME"; -1: no line has the object. */
 int64_t store_size(const struct str *lines, const char *name);
 int store_delete(const char *url);
 

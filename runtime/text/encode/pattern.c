@@ -38,8 +38,8 @@ skip_escape(const char *p)
     return end ? end + 1 : p + 2;
 }
 
-/* Returns true if the name is the name of a script. In PCRE2, \p{Han} also matches characters that are used in
- * more than one script; in other libraries it matches only characters of script Han. */
+/* Returns true if the name is the name of a script. For scripts, PCRE2 differs from other libraries: its \p{Han}
+ * also matches characters that are used in several scripts, and not only characters of script Han. */
 static bool
 is_script(const char *name, size_t n)
 {
