@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 #define RILLE_VERSION "0.1.0"
-/* 1000000 * MAJOR + 1000 * MINOR + PATCH */
+/* version of this header: 1000000 * MAJOR + 1000 * MINOR + PATCH */
 #define RILLE_VERSION_NUMBER 1000
 enum { RILLE_DIMS = 8, RILLE_AXES = 6 };
 
@@ -41,30 +41,36 @@ struct rille_op;
 struct rille_graph;
 struct rille_live;
 
-/* Return the version of the library at run time. It may be later than the version of this header, with which the
- * program was compiled. */
+/* Return the version of the library at run time. The library may be later than this header, with which the program
+ * was compiled. */
 const char *rille_version(void);
 int rille_version_number(void);
 
-/* ---- session ---- */
+/* ---- opening and closing a session ---- */
 
 /* An option struct begins with its size: sizeof the struct in the header with which the program was compiled. So the
  * program also runs with a later library, whose struct has more fields. Set the struct to zero first, because a zero
  * field means the default. size 0 means the struct of version 0.1.0. A field that the library does not know must be
  * zero. */
 struct rille_options {
-    size_t size;         /* sizeof(struct rille_options) */
-    const char *devices; /* devices to open, "cpu:8,meta"; NULL: cpu:8, or one per core if there are more cores */
-    int threads;         /* maximum number of device threads; 0: RILLE_THREADS or, if unset, cores of the process */
-    const char *bus;     /* message bus, "zmq" or "sim:SEED"; NULL: RILLE_BUS or, if unset, "zmq" */
+    size_t size; /* sizeof(struct rille_options) */
+    /* devices to open, "cpu:8,meta"; NULL: 8 cpu devices, or one per core on a machine with more than 8 cores */
+    const char *devices;
+    /* maximum number of device threads; 0: the environment variable RILLE_THREADS or, if unset, one per core of the
+     * process */
+    int threads;
+    /* message bus between device threads: "zmq", or "sim:SEED" for a simulation; NULL: the environment variable
+     * RILLE_BUS or, if unset, "zmq" */
+    const char *bus;
     uint64_t seed;       /* seed of random values */
-    bool check_ref;      /* compare each kernel with its reference; applies to the whole process */
+    bool check_ref;      /* true: compare each kernel with its reference; applies to the whole process */
     bool check_nan;      /* initial setting of rille_detect_nan() */
     size_t memory_limit; /* memory limit per device, bytes; 0: none */
     /* implementation of collectives among GPUs: "own" (NULL): Rille's kernels; "nccl": NCCL (docs/cuda.md) */
     const char *collectives;
     const char *cost; /* file that rille_cost_write() wrote with this machine's costs; NULL: built-in costs */
-    /* workers that own the devices; rille_open() reads the struct; NULL: this process owns them */
+    /* worker processes that own the devices; NULL: this process owns the devices. Only rille_open() reads the
+     * struct */
     const struct rille_workers *cluster;
 };
 
@@ -74,11 +80,12 @@ enum { RILLE_SECRET = 16 };
 struct rille_workers {
     size_t size; /* sizeof(struct rille_workers) */
     int workers;
-    /* address on which workers join, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
+    /* address at which the session listens for workers, "tcp://127.0.0.1:5555"; NULL: sockets in a private folder */
     const char *bind;
     /* key file of rille_key_new(), or a folder of such files; NULL: no keys, so workers must be on this host */
     const char *key_file;
-    /* folders "/a:/b" for checkpoints, shared with workers that have the same folders; NULL: none */
+    /* folders of checkpoints, separated by ':', "/a:/b"; NULL: none. A worker to which the same folders were passed
+     * writes and reads its shards there itself */
     const char *root;
     /* Starts the worker process of a rank, which must call rille_worker() with this address and secret. Pass the
      * secret through a pipe, never in arguments or the environment. The session calls start() for each of the first
@@ -86,18 +93,20 @@ struct rille_workers {
      * reports an error to the user and returns non-zero. NULL: all workers join by themselves. */
     int (*start)(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid);
     int started;
-    const char *devices; /* list of the devices that start() gives to each worker; NULL: unknown */
-    /* true: before it calls start(), the session waits 1.5 s for workers that an earlier session left running. Such
-     * workers keep their devices; it is an error if this session requires other devices of them. */
+    const char *devices; /* device list that start() passes to each worker; NULL: unknown */
+    /* true: the session first waits 1.5 s for workers that an earlier session left running, and calls start() only
+     * for the missing ones. A worker that was left keeps its devices; if this session requires other devices, that
+     * is an error. */
     bool takes_over;
     /* time without a heartbeat after which a worker counts as lost, s; 0: 0.8 */
     double silence_seconds;
-    /* time after which a worker counts as lost if a packet that it reported as sent is missing, s; 0: 3 */
+    /* longest wait for a packet that a worker reported as sent, s; 0: 3. The worker then counts as lost */
     double link_seconds;
-    /* time without progress, s: if no worker that owes an answer progresses for this long, one of these workers
-     * counts as lost; 0: 600 */
+    /* longest time without progress, s; 0: 600. If none of the workers whose answers are missing progresses for
+     * this long, one of them counts as lost */
     double hang_seconds;
-    /* returns the host of a rank, for error texts; NULL, or result NULL: this host */
+    /* returns the name of a rank's host, for error texts; the result NULL means this host. The field is NULL: all
+     * ranks are on this host */
     const char *(*host)(void *arg, int rank);
     /* receives news, such as rejected workers, on any thread; NULL: no news */
     void (*say)(void *arg, const char *text);
@@ -105,8 +114,9 @@ struct rille_workers {
     /* text that names the job; all processes of a job pass the same text, and workers of other jobs are rejected;
      * NULL: no name */
     const char *job;
-    /* smallest number of workers of an elastic job, which has at most `workers` workers (rille_can_admit). The session
-     * begins as soon as this number of workers has joined, apart from those that it starts. 0: not elastic */
+    /* smallest number of workers of an elastic job; 0: not elastic. The number of workers of an elastic job may
+     * change (rille_can_admit), up to `workers`. The session begins when this number of workers has joined, among
+     * them all workers that start() starts */
     int least;
     /* rille_recover() fails if more than `restarts` workers (at most 63) were lost within `restart_seconds`; 0 s: no
      * limit */
@@ -128,23 +138,24 @@ int rille_error_code(void);
 const char *rille_error_kind(void); /* kind of this thread's last error in words: "shapes do not fit", ... */
 /* user's line of the failed call, "file:line", as set by rille_at(); "": none */
 const char *rille_error_line(void);
-/* `module` that rille_at() had set for the operator that failed in a run; 0: none */
+/* Returns the number of the module (`module` of rille_at) whose operator failed in a run; 0: none. */
 int32_t rille_error_module(void);
 
 /* Sets the user's program line for the following calls; copies the texts. inside: module that the line belongs to,
  * "nn.Linear"; NULL: none. module: the caller's number of that module; 0: none. */
 void rille_at(struct rille_session *s, const char *file, int line, const char *inside, int32_t module);
 
-/* ---- worker processes ---- */
+/* ---- running sessions over worker processes ---- */
 
 /* Transport between workers of different hosts. RILLE_TCP: TCP. RILLE_MPI_IF_ALL: MPI if all workers have the MPI
- * plug-in, but TCP once a worker was lost. RILLE_MPI: MPI; if that is impossible, an error. */
+ * plug-in, else TCP; TCP as well after the loss of a worker. RILLE_MPI: MPI; if that is impossible, an error. */
 enum rille_mpi { RILLE_TCP, RILLE_MPI_IF_ALL, RILLE_MPI };
 struct rille_worker_options {
     size_t size; /* sizeof(struct rille_worker_options) */
-    /* join: address of the coordinator; key_file: key file of this rank, NULL: none; devices: the worker's devices */
+    /* join: address of the coordinator; key_file: key file of this rank, NULL: no key; devices: list of this
+     * worker's devices */
     const char *join, *key_file, *devices;
-    /* as in struct rille_options; also applies to collectives with other workers' GPUs */
+    /* implementation of collectives among GPUs, also with other workers' GPUs; values as in struct rille_options */
     const char *collectives;
     const char *root; /* folders "/a:/b" in which the worker writes and reads checkpoints; NULL: none */
     const char *host; /* host name that the worker reports, for tests; NULL: the real one */
@@ -156,17 +167,17 @@ struct rille_worker_options {
     int keep_seconds;
     /* longest interruption of a connection to another worker, s; after it, that worker counts as lost; 0: 3 */
     double link_seconds;
-    /* time without a heartbeat after which the coordinator counts as lost, s; 0: 4.5 */
+    /* time without a heartbeat after which the worker counts the coordinator as lost, s; 0: 4.5 */
     double orphan_seconds;
-    bool check_ref;                /* compare each kernel with its reference */
+    bool check_ref;                /* true: compare each kernel with its reference */
     enum rille_mpi mpi;            /* transport between hosts */
     void (*say)(const char *text); /* receives news on any thread, in one worker of the job; NULL: no news */
     void (*joined)(void);          /* called when a coordinator has admitted the worker; NULL: not called */
     /* returns a signal that this process has received; the worker passes it to the controller; 0: none. Called on
      * any thread; NULL: signals are not passed on */
     int (*signal)(void);
-    /* must end the process (_exit); called if a kernel does not return when the worker must end; NULL: the worker
-     * waits for the kernel */
+    /* function that ends the process (_exit). Called when the worker must end and a kernel does not return; NULL:
+     * the worker waits for the kernel */
     void (*die)(int status);
     const char *job; /* text that names the job, as in struct rille_workers; NULL: no name */
 };
@@ -184,8 +195,8 @@ void rille_sweep(const char *join);
 int rille_own_address(const char *host, char out[64]);
 /* checks the syntax of an address; non-zero: rille_error() says what is wrong */
 int rille_address(const char *text);
-/* Checks the device list of a worker. here: the worker is this process, so its GPU driver is asked, too. Non-zero:
- * rille_error() says what is wrong. */
+/* Checks the device list of a worker. here true: the worker is this process, so its GPU driver is asked, too.
+ * Non-zero: rille_error() says what is wrong. */
 int rille_devices(const char *text, bool here);
 /* Limits of this process, which can be less than the machine has (docs/library.md). Sources: affinity, control groups
  * of containers and batch systems, OMP_NUM_THREADS. */
@@ -215,8 +226,8 @@ struct rille_worker_info {
     /* slowdown: duration of the worker's acts divided by that of workers with the same tasks; 0: not much slower */
     double slow;
 };
-/* Describes the i-th worker. Returns false if there are at most i workers. Without a cluster, this process is the
- * only worker. Any thread, until rille_close() is called. */
+/* Describes the i-th worker; returns false if there are at most i workers. A session without a cluster has one
+ * worker, this process. May be called on any thread, until rille_close() is called. */
 bool rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out);
 /* Sets the signals, bits 1 << number, that the program handles if a worker receives them. Other signals end the worker
  * that receives them. */
@@ -241,14 +252,14 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * until the next call. */
 int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
-/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ, returns
- * non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the previous
- * one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: the workers whose replicas were
- * wrong, if an earlier comparison failed and the same work was repeated since; else NULL. The text is valid until
- * the next call. */
+/* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ,
+ * returns non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the
+ * previous one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: NULL, unless an earlier
+ * comparison failed and the same work was repeated since. Then *wrong names the workers whose replicas were wrong
+ * in that comparison. The text is valid until the next call. */
 int rille_compare_replicas(struct rille_session *s, const char **wrong);
 int rille_recover(struct rille_session *s, int workers, int64_t *number, const char **why);
-/* Returns true if workers wait for a place in an elastic job that has fewer than its largest number. */
+/* Returns true if workers wait to join an elastic job that has fewer workers than its maximum. */
 bool rille_can_admit(struct rille_session *s);
 /* Admits the workers that wait. The session then has their devices, too, and compiled steps are traced again; values
  * stay. Saves in progress must have ended. If a worker is lost meanwhile, fails as a run does. */
@@ -267,20 +278,21 @@ int rille_wait(struct rille_session *s);
  * count of random numbers. A run that has begun to update variables finishes first. A planner's search ends, too.
  * Any thread, async-signal-safe. */
 void rille_interrupt(struct rille_session *s);
-/* Sets a function that long text and file operations on this thread call every few milliseconds. If it returns true,
- * the operation fails with "interrupted". The function must then return true until the operation has failed. NULL:
- * no function. */
+/* Sets a function that long text and file operations on this thread call every few milliseconds. If the function
+ * returns true, the operation fails with "interrupted". The function must then return true until the operation has
+ * failed. NULL: no function. */
 void rille_stop_when(bool (*wanted)(void *arg), void *arg);
 /* Describes what the run in progress does: "matmul (a.lua:3)"; "a run" if this process does not know the operator;
  * "": no run. For a device with streams, the text also describes work that a thread waits for after the run has
  * returned: "matmul (a.lua:3) on async:0". Any thread, async-signal-safe. */
 void rille_doing(struct rille_session *s, char *text, size_t size);
-/* Describes what a device thread computes, or waits for on its devices, in this process or in a worker on its host.
- * Returns false if there is no such thread. Session's thread, async-signal-safe. */
+/* Describes what a device thread computes, or what the thread waits for on its devices. thread: number of a thread
+ * of this process, or of a worker on its host. Returns false if there is no such thread. Session's thread,
+ * async-signal-safe. */
 bool rille_doing_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes what an idle device thread of this process waits for: "matmul (a.lua:3) waits for relu (a.lua:2) on
- * cpu:0"; "": nothing. The text ends with "to read" if the relu must first read registers of the matmul. Apart from
- * that, the function is like rille_doing_thread(). */
+ * cpu:0"; "": nothing. The text ends with "to read" if the matmul cannot overwrite its buffer before the relu has
+ * read it. In all other respects, the function is like rille_doing_thread(). */
 bool rille_waiting_thread(struct rille_session *s, int thread, char *text, size_t size);
 /* Describes the job of a session with workers, also during a run: the phase, the number of the run, and a line for
  * each worker. A worker's line has its state, the time without progress, and its current act. "": the session has no
@@ -301,7 +313,7 @@ struct rille_cost {
     double beta_ns_per_byte;  /* cost per byte received, ns */
     double gamma_ns_per_byte; /* cost per byte that a rank reads to reduce, ns */
     double copy_ns_per_byte;  /* cost per byte that a rank copies of its own data, ns */
-    double hop_ns;            /* fixed cost per hop, ns */
+    double hop_ns;            /* fixed cost per hop (collective step), ns */
     double wire_ns;           /* latency to another host, ns */
     double wire_ns_per_byte;  /* cost per byte sent to another host, ns */
     double staging_bytes;     /* maximum number of bytes that a rank may hold between hops; 0: no limit */
@@ -348,11 +360,13 @@ struct rille_moved {
 struct rille_metrics {
     int64_t runs, failed_runs;
     int64_t acts, compiles, snapshots;
-    int64_t tensor_bytes, arena_bytes; /* bytes of tensors, and of memory for runs, after the last run */
+    /* after the last run: bytes of stored tensors; bytes of the memory that devices keep for the intermediate
+     * values of runs */
+    int64_t tensor_bytes, arena_bytes;
     /* run_seconds: time in runs. busy_seconds: busy time of all devices. device_seconds: time in runs multiplied by
      * the number of devices. So 1 - busy_seconds / device_seconds is the idle share, with pipeline bubbles */
     double run_seconds, busy_seconds, device_seconds;
-    int64_t losses, recoveries; /* workers lost; recoveries from losses */
+    int64_t losses, recoveries; /* number of lost workers; number of recoveries from losses */
     int nmove;
     struct rille_moved move[RILLE_MOVES];
 };
@@ -381,7 +395,7 @@ struct rille_gpu_info {
 /* Describes the GPU of device cuda:device. */
 int rille_gpu_info(struct rille_session *s, int device, struct rille_gpu_info *out);
 
-/* ---- placements and layouts ---- */
+/* ---- making placements and layouts ---- */
 
 /* Makes the placement of a mesh. sizes: number of ranks along each of naxis axes; ranks: the device of each mesh
  * position, in row-major order. The session owns the placement until rille_close(). */
@@ -403,10 +417,10 @@ const struct rille_place *rille_layout_place(const struct rille_layout *l);
 /* returns a text that the session owns */
 const char *rille_layout_text(struct rille_session *s, const struct rille_layout *l);
 
-/* ---- operators ---- */
+/* ---- finding and calling operators ---- */
 
-/* number: the operand may be a number; optional: it may be absent; list: it is a list of tensors; hidden: the session
- * sets it, not the caller. */
+/* Properties of an operand. number: the operand may be a number; optional: the operand may be absent; list: the
+ * operand is a list of tensors; hidden: the session sets the operand, not the caller. */
 struct rille_operand_info {
     const char *name;
     bool number, optional, list, hidden;
@@ -416,7 +430,7 @@ struct rille_attr_info {
     const char *name;
     enum rille_attr_kind kind;
     bool required;
-    const char *words; /* RILLE_TEXT: allowed words, separated by '|' */
+    const char *words; /* allowed words of a RILLE_TEXT attribute, separated by '|' */
     const char *doc;
 };
 /* Returns the operator with this name; NULL: no such operator. Operators are constants of the library. */
@@ -436,11 +450,12 @@ bool rille_op_elementwise(const struct rille_op *op);
 const char *rille_op_library(const struct rille_op *op);
 char *rille_op_help(struct rille_session *s, const struct rille_op *op); /* returns the operator's help page */
 
-/* Loads the operators of a shared library (rille_operator.h) for the whole process; a path without '/' is a file of the
- * current folder. Does nothing if they are loaded already. Fails, and loads no operator, if the path is no such
- * library, if the library has another interface version, if a name exists already, or if a record is wrong; each
- * record is checked on its samples. rille_open() and rille_worker() load the libraries that the environment variable
- * RILLE_OPERATORS lists, separated by ':': worker processes need them, too. */
+/* Loads the operators of a shared library (rille_operator.h) for the whole process; a path without '/' is a file
+ * of the current folder. Does nothing if they are loaded already. Fails without loading any operator in these
+ * cases: the path is no such library; the library has another interface version; an operator of that name exists;
+ * a record is wrong (each record is checked on its samples). rille_open() and rille_worker() load the libraries
+ * that the environment variable RILLE_OPERATORS lists, separated by ':', because worker processes need the
+ * operators, too. */
 int rille_load_operators(struct rille_session *s, const char *path);
 
 enum rille_arg_kind { RILLE_ARG_NONE, RILLE_ARG_TENSOR, RILLE_ARG_INT, RILLE_ARG_FLOAT, RILLE_ARG_LIVE };
@@ -464,9 +479,10 @@ struct rille_attr {
  * rille_op_results() handles. A FLOAT attribute accepts an integer, and an INTS attribute a single INT. */
 int rille_call(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int nattrs,
                const struct rille_attr *attrs, struct rille_tensor **out);
-/* Sets the sharding strategy of the next call: into how many pieces the call splits each dimension of its tensor
- * operands. The strategy constrains the call's layouts, for the default choice and for a planner. naxis: by operand,
- * its number of dimensions; pieces: the numbers of all dimensions of operand 0, then of operand 1, and so on. */
+/* Sets the sharding strategy of the next call: the number of pieces into which the call splits each dimension of
+ * its tensor operands. The strategy constrains the call's layouts, for the default choice and for a planner.
+ * naxis: by operand, number of its dimensions; pieces: numbers of pieces for all dimensions of operand 0, then of
+ * operand 1, and so on. */
 int rille_strategy(struct rille_session *s, int noperand, const int *naxis, const int32_t *pieces);
 /* Calls an operator in place: assigns its first result to leaf, a variable, like rille_tensor_assign(). Rejects a
  * result whose dtype class is wider than the leaf's (a float for an integer, an integer for a bool). */
@@ -477,7 +493,7 @@ int rille_call_into(struct rille_session *s, struct rille_tensor *leaf, const st
 int rille_create(struct rille_session *s, const struct rille_op *op, int nargs, const struct rille_arg *args, int ndim,
                  const int64_t *shape, const char *dtype, const struct rille_layout *layout, struct rille_tensor **out);
 
-/* ---- tensors ---- */
+/* ---- making, reading and changing tensors ---- */
 
 /* Functions that return a tensor in a struct rille_tensor ** argument return a new handle, even if the tensor
  * already has handles. A handle lasts until rille_tensor_free() or rille_close(). Results, graphs, gradients and
@@ -524,11 +540,11 @@ int64_t rille_tensor_numel(const struct rille_tensor *t);
 size_t rille_dtype_bytes(const char *dtype); /* returns the bytes per element; 0: unknown dtype (rille_error()) */
 const struct rille_layout *rille_tensor_layout(const struct rille_tensor *t);
 bool rille_tensor_is_leaf(const struct rille_tensor *t);
-/* Returns true if values can be assigned to t. That is the case for leaves and clones. A leaf remains assignable
- * after a value with a recorded gradient was assigned to it, although it is then no leaf (rille_tensor_is_leaf()). */
+/* Returns true if values can be assigned to t: t is a leaf or a clone. A leaf stays assignable after the
+ * assignment of a value with a recorded gradient, although t is then no leaf (rille_tensor_is_leaf()). */
 bool rille_tensor_is_variable(const struct rille_tensor *t);
-/* returns the dimension along which the values of t count 0, 1, 2, ..., if t is an arange whose other dimensions
- * have size 1; -1: t is no such tensor, or its value is in memory */
+/* returns the dimension along which t counts 0, 1, 2, ...: t is an arange that is not computed yet, and its other
+ * dimensions have size 1. -1: any other tensor */
 int rille_tensor_counts(const struct rille_tensor *t);
 /* returns true if the value is in memory; false: reading computes it */
 bool rille_tensor_has_value(const struct rille_tensor *t);
@@ -576,8 +592,9 @@ int rille_tensor_parts(struct rille_tensor *t, struct rille_tensor **out);
 int rille_tensor_of_parts(struct rille_tensor *parts, const struct rille_layout *layout, const char *dtype,
                           struct rille_tensor **out);
 int rille_tensor_clone(struct rille_tensor *t, struct rille_tensor **out);
-/* Sets whether a planner may choose the leaf's layout (sbp = "auto"). The first planned step that reads the leaf, or
- * has it as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the setting. */
+/* Sets whether a planner may choose the leaf's layout (sbp = "auto"). The first step with a planner that reads the
+ * leaf, or has the leaf as an argument, chooses a layout, which the leaf keeps. rille_tensor_relayout() clears the
+ * setting. */
 int rille_tensor_auto(struct rille_tensor *leaf, bool on);
 /* Assigns src's value to the leaf in place: casts to the leaf's dtype, and moves to its layout. The shape must
  * broadcast to the leaf's. Results computed from the old value keep it. The assignment is recorded for gradients, like
@@ -603,7 +620,7 @@ int rille_tensors_relayout(struct rille_session *s, int n, struct rille_tensor *
 int rille_tensors_retype(struct rille_session *s, int n, struct rille_tensor *const *leaf, const char *dtype,
                          int *wrong);
 
-/* ---- gradients ---- */
+/* ---- computing gradients ---- */
 
 /* Adds d t / d leaf to the gradient of each leaf with requires_grad; t must have one element.
  * rille_tensor_backward_retained() keeps the saved tensors, so that backward may be called again. */
@@ -618,17 +635,17 @@ int rille_tensor_set_grad(struct rille_tensor *t, struct rille_tensor *g); /* g 
 /* Sets the layout, on the leaf's placement, in which backward stores the leaf's gradient. NULL: a layout chosen to
  * fit the leaf's layout. Changing the leaf's layout resets the setting. */
 int rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *l);
-/* Sets when compiled steps gather a sharded variable that they read replicated. true (the initial setting): steps
- * free the gathered value after forward, and gather again for backward. false: steps gather once, and keep the value
- * until backward has read it. */
+/* Sets when compiled steps gather a sharded variable whose operators need it replicated. true (the initial
+ * setting): steps free the gathered value after forward, and gather again for backward. false: steps gather once,
+ * and keep the value until backward has read it. */
 int rille_tensor_set_reshard(struct rille_tensor *variable, bool on);
-/* sets whether gradients are recorded; returns the previous setting */
+/* sets whether calls record gradients; returns the previous setting */
 bool rille_grad_mode(struct rille_session *s, bool on);
 
-/* Backward function of a custom gradient, from the caller. Backward calls it once, with the gradients of all results
- * (NULL: an integer result) and the saved tensors. It sets din[i] to a new handle on the gradient of argument i, or
- * leaves NULL: none. It may call all functions of this header. It returns 0, or the error code of a function that
- * failed. */
+/* The caller's backward function of a custom gradient. Backward calls the function once, with the gradients of all
+ * results (NULL: an integer result) and the saved tensors. The function sets din[i] to a new handle on the
+ * gradient of argument i, or leaves NULL: no gradient. The function may call all functions of this header. It
+ * returns 0, or the error code of a function that failed. */
 typedef int rille_backward_fn(void *arg, struct rille_tensor *const *dresult, struct rille_tensor *const *saved,
                               struct rille_tensor **din);
 struct rille_backward {
@@ -644,20 +661,22 @@ int rille_own_gradient(struct rille_session *s, const struct rille_backward *bac
                        struct rille_tensor *const *in, int nsaved, struct rille_tensor *const *saved, int nresult,
                        struct rille_tensor *const *result, struct rille_tensor **out);
 
-/* A scan is a loop over the positions of an axis, as one operator. It carries states from each position to the next.
+/* A scan is a loop over the positions of an axis, as one operator. It carries states from each position to the
+ * next.
  *
- * rille_scan_begin() sets out[] to nstate + nslice stand-ins, owned by the caller: one for each state, with the type of
- * state[i]; and one for each slice, with the type of slice[i] without the axis. With the stand-ins the caller computes
- * the next states and the outputs of one position. Until the end, the values of stand-ins cannot be read, and variables
- * cannot be assigned.
+ * rille_scan_begin() sets out[] to nstate + nslice stand-ins, owned by the caller: one for each state, with the
+ * type of state[i]; and one for each slice, with the type of slice[i] without the axis. With the stand-ins the
+ * caller computes the next states and the outputs of one position. Until the end of the recording, the values of
+ * stand-ins cannot be read, and variables cannot be assigned.
  *
- * rille_scan_end() takes nstate next states and noutput outputs. It sets out[] to the states after `length` positions,
- * and to the outputs of all positions, stacked along the axis. rille_scan_cancel() ends the recording without a result.
- * Both free the scan, also if they fail, unless an argument is missing.
+ * rille_scan_end() takes nstate next states and noutput outputs. It sets out[] to the states after `length`
+ * positions, and to the outputs of all positions, stacked along the axis. rille_scan_cancel() ends the recording
+ * without a result. Both free the scan, also if they fail, unless an argument is missing.
  *
- * The error of rille_scan_end() says why the calls cannot become one operator; for instance, they draw random numbers.
- * The caller can then repeat the calls for each position. If *final is true, the caller cannot: a step of several
- * micro-batches cannot contain these calls. Session's thread. E_ARG, E_STATE, E_SHAPE, E_PLAN. */
+ * The error of rille_scan_end() says why the calls cannot become one operator; for instance, they draw random
+ * numbers. The caller can then repeat the calls for each position. *final true: the caller cannot repeat the
+ * calls, because a step of several micro-batches cannot contain them. Session's thread. E_ARG, E_STATE, E_SHAPE,
+ * E_PLAN. */
 struct rille_scan;
 int rille_scan_begin(struct rille_session *s, int axis, int nstate, struct rille_tensor *const *state, int nslice,
                      struct rille_tensor *const *slice, struct rille_tensor **out, struct rille_scan **scan);
@@ -718,12 +737,12 @@ int rille_step(struct rille_session *s);
 /* Drops the updates added since the last step; the variables stay unchanged. */
 void rille_step_undo(struct rille_session *s);
 
-/* ---- live numbers: numbers that a step reads anew at each call, by a function of the caller ---- */
+/* ---- live numbers: numbers that a function of the caller supplies anew at each call of a step ---- */
 
 /* sets *out to the number's value; non-zero: failure, and the run does not start */
 typedef int rille_live_fn(void *arg, double *out);
-/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). Steps that read the number keep
- * it alive without the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
+/* Makes a live number, whose handle lasts until rille_live_free() or rille_close(). A step that reads the number
+ * does not need the handle. drop(arg): called once, when nothing reads the number any more; may be NULL. */
 int rille_live_new(struct rille_session *s, rille_live_fn *fn, void (*drop)(void *arg), void *arg,
                    struct rille_live **out);
 /* Sets a function that the session calls if the run that read the number fails or is interrupted. */
@@ -735,7 +754,7 @@ void rille_live_whole(struct rille_live *l);
 int rille_live_ask(struct rille_live *l);
 void rille_live_free(struct rille_live **l);
 
-/* ---- graphs: compiled steps ---- */
+/* ---- compiling and running steps (graphs) ---- */
 
 struct rille_graph_options {
     size_t size;       /* sizeof(struct rille_graph_options) */
@@ -743,36 +762,44 @@ struct rille_graph_options {
     /* name of the schedule, "1f1b", "gpipe", "zb-v", "auto"; NULL: "1f1b"; the error for an unknown name lists all
      * names */
     const char *schedule;
-    int lag; /* lookahead, micro-batches; 0: the schedule's default */
-    /* memory for a schedule search: finds the schedule with the least bubble within this memory; 0: no such search.
-     * Up to 16: multiple of the memory that 1F1B saves for backward on the fullest device; above 16: bytes per
-     * device. Needs at least two micro-batches, and `schedule` must not be set */
+    /* lookahead of the schedule: number of micro-batches per hop between stages by which forward may be ahead; 0:
+     * the schedule's default */
+    int lag;
+    /* memory for a schedule search, which finds the schedule with the least bubble within this memory; 0: no
+     * search. Values up to 16 are multiples of the memory that 1F1B saves for backward on the fullest device;
+     * larger values are bytes per device. Needs at least two micro-batches; `schedule` must be NULL */
     double memory;
-    /* Costs for a schedule search; NULL: estimated costs. The caller keeps them until the step is made. */
+    /* costs for a schedule search; NULL: estimated costs. The struct must stay valid until the step is made */
     const struct rille_chart_costs *costs;
-    /* split_backward: the schedule may run weight gradients later than input gradients; recompute: backward
-     * recomputes the values that forward would save */
+    /* split_backward: true: the schedule may run weight gradients later than input gradients; recompute: true:
+     * backward recomputes all values that forward would save */
     bool split_backward, recompute;
-    /* recompute parts of stages if the memory limit requires it, or if that is faster within the limit */
+    /* true: backward recomputes parts of stages, if the memory limit requires it, or if that is faster within the
+     * limit */
     bool recompute_auto;
-    int zero; /* ZeRO stage: 1 shards optimiser state, 2 gradients, too, 3 parameters, too; 0: none */
-    /* placement that stores values for backward, and optimiser state, while they are not used; NULL: none */
+    /* ZeRO stage; 0: none; 1: shards the optimiser's state; 2: shards gradients, too; 3: shards parameters, too */
+    int zero;
+    /* placement that stores the values saved for backward, and the optimiser's state, while no call uses them;
+     * NULL: none */
     const struct rille_place *offload;
-    int prefetch; /* number of values fetched, or gathered again (zero = 3), before they are read; 0: 1 */
+    /* number of fetched values, or values gathered again (zero = 3), that a device holds ahead of their reader; 0:
+     * 1 */
+    int prefetch;
     /* Planner that chooses the layouts: "optimal", "propagate", "recursive" or "greedy"; NULL: no planner, so the
      * program's own layouts. */
     const char *auto_parallel;
-    /* memory limit of a planner and of a schedule search, bytes per device; a plan above the limit is an error; 0:
-     * none */
+    /* memory limit of a planner and of a schedule search, bytes per device; 0: none. A plan above the limit is an
+     * error */
     int64_t memory_limit;
     /* true: this trace is of the whole batch. It finds the numbers that the function computes from the batch size,
      * such as 1 / n for a mean. The caller ends the trace by rille_trace_abort(). The next trace of the session uses
      * these numbers in place of those that the function computes from the size of a micro-batch. */
     bool whole;
-    bool check_nan; /* search this step's results like rille_detect_nan() */
-    /* time limit of the planner's search, s of one core; 0: the default. A count of work measures the time, so that
-     * every machine finds the same plan; four times as much real time also ends the search. Default: 1; 0.1 for
-     * "propagate" and "greedy" without a memory limit, which need a search only for the bound */
+    bool check_nan; /* true: search this step's results for NaN and infinities, like rille_detect_nan() */
+    /* time limit of the planner's search, s of one core; 0: the default of 1 s. The search counts its work instead
+     * of measuring time, so that every machine finds the same plan. The search also ends after four times as much
+     * real time. For "propagate" and "greedy" without a memory limit, the default is 0.1 s, because only their
+     * bound needs a search */
     double time_limit;
 };
 /* Checks the options, like rille_trace_begin(). E_ARG: an option has an invalid value. */
@@ -791,8 +818,8 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
-/* Reports, in a trace of the whole batch (rille_graph_options.whole), that the function returned without an error. Then
- * the next trace fails if it makes other calls. */
+/* Reports that the function returned without an error, in a trace of the whole batch (rille_graph_options.whole).
+ * The next trace then fails if it makes other calls than this trace. */
 void rille_trace_returned(struct rille_session *s);
 /* Returns true if the last trace failed because it made other calls than the trace of the whole batch. If only the
  * first call of the function differs from later calls, tracing the whole batch again and then the step succeeds. */
@@ -844,8 +871,9 @@ struct rille_device_stats {
     int device;
     double busy, idle; /* busy and idle time in the last run, s */
     int64_t bytes_in, bytes_out, peak_memory;
-    double flops;        /* floating-point operations of a run; a multiply-add counts as two */
-    const char *tenants; /* the largest results in the device's registers at the peak, as text; "": none */
+    double flops; /* floating-point operations of a run; a multiply-add counts as two */
+    /* text that lists the largest results in the device's registers at the time of the memory peak; "": none */
+    const char *tenants;
 };
 struct rille_stats {
     /* step_time: time of the last run, s; ideal: time of a run in which all devices that can act at the same time
@@ -853,10 +881,12 @@ struct rille_stats {
     double step_time, ideal;
     double bubble; /* idle share of step_time: 1 - ideal / step_time */
     double flops;  /* floating-point operations of a run on all devices */
-    double peak;   /* peak rate of devices that can act at once, operations per second; 0: costs were not measured */
-    int nhost;     /* number of hosts with devices of the step; at most 64 are reported */
+    /* peak rate of all devices that can act at the same time, floating-point operations per s; 0: costs were not
+     * measured */
+    double peak;
+    int nhost; /* number of hosts with devices of the step; at most 64 are reported */
     int ndevice;
-    /* statistics by device; the graph owns them; the next rille_graph_stats() overwrites them */
+    /* by device: statistics, which the graph owns; the next rille_graph_stats() overwrites them */
     struct rille_device_stats *device;
 };
 int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
@@ -865,10 +895,11 @@ int rille_graph_stats(const struct rille_graph *g, struct rille_stats *out);
  * been timed yet, the file is written when the next run ends. */
 int rille_graph_timeline(struct rille_graph *g, const char *path);
 
-/* Pipeline chart of a step: its plan, simulated with every device independent of the others, and its last timed run. */
+/* Pipeline chart of a step. The chart has a simulation of the step's plan, in which devices act independently of
+ * each other, and the step's last timed run. */
 struct rille_chart_span { /* consecutive acts of a device on one micro-batch */
     int device, stage;    /* device: index in the chart's devices; stage: number of the virtual stage */
-    int piece;            /* number of the micro-batch; -1: work once per batch */
+    int piece;            /* number of the micro-batch; -1: work that is done once per batch */
     const char *what;     /* kind of work: "forward", "backward", "weight", "move", "update" */
     double begin, end;    /* times since the first act, s */
 };
@@ -885,7 +916,8 @@ struct rille_chart_run {
     struct rille_chart_span *span;
     struct rille_chart_stall *stall; /* idle times with their causes, longest first */
     double *busy;                    /* busy time by device, s */
-    /* [device][point]: peak bytes in registers, in equal intervals of the run's time */
+    /* memory[device][point]: peak bytes of the device's registers in an interval of the run; the intervals are
+     * equal */
     int64_t *memory;
 };
 struct rille_chart_device {
@@ -895,23 +927,29 @@ struct rille_chart_device {
 };
 struct rille_chart {
     int ndevice, nstage, nthread, pieces;
-    int ncompute; /* number of devices that compute; others only hold offloaded values */
-    int natonce;  /* number of devices that can act at the same time; some share threads */
+    /* number of devices that compute; the other devices only hold offloaded values */
+    int ncompute;
+    /* number of devices that can act at the same time; fewer than ncompute if devices share threads */
+    int natonce;
     struct rille_chart_device *device;
-    bool split; /* weight gradients may be delayed */
-    int lag;    /* lookahead of the schedule's credits, micro-batches; 0: all micro-batches */
-    /* costs are estimates from built-in rates, because no run was timed and the caller passed no costs */
+    bool split; /* true: the schedule may delay weight gradients */
+    /* lookahead of the schedule: number of micro-batches per hop between stages by which forward may be ahead; 0:
+     * all */
+    int lag;
+    /* true: the costs are estimates from built-in rates, because no run was timed and the caller passed no costs */
     bool reckoned;
     double forward, backward, weight, moving; /* planned time per micro-batch on a device of a stage, s */
     double bound;                             /* lower bound of the bubble, for any schedule with these costs */
     /* maximum number of bytes that a device saves for backward, in this schedule and in 1F1B */
     int64_t activations, activations_1f1b;
-    double again; /* share of forward that backward recomputes */
+    /* work that backward spends on recomputing forward, as a fraction of forward's work */
+    double again;
     struct rille_chart_run planned, measured;
     int64_t call, ncall; /* call: number of the measured call of the step, from 1; ncall: number of calls */
     void *memory;        /* memory of all arrays and texts above */
 };
-/* Costs of a stage on each of its devices, s per micro-batch. move: per segment of a move; update: per batch. */
+/* Costs of a stage's acts on each of its devices, s. forward, backward, weight: per micro-batch; move: per segment
+ * of a move, per micro-batch; update: per batch. */
 struct rille_chart_costs {
     double forward, backward, weight, move, update;
     double jitter; /* random variation of each act's cost, as a fraction; 0 to 1 */
@@ -928,7 +966,8 @@ struct rille_actor {
     const char *device_kind;
     int device, thread, stage;
     const char *phase; /* phase of the step: "forward", "backward", "weight", "batch" */
-    /* begun: acts begun; acts: acts of a complete run; pieces: number of micro-batches; bytes: of its registers */
+    /* begun: number of acts begun in the last run; acts: number of acts of a complete run; pieces: number of
+     * micro-batches; bytes: size of the actor's registers */
     int64_t begun, acts, pieces, bytes;
     const char *state; /* state: "done", "ready", "waits for matmul (a.lua:3) on cpu:1" */
     const char *line;  /* source line, "a.lua:3"; "": none */
@@ -939,7 +978,7 @@ struct rille_actor {
  * actors. The texts are valid until the next call. */
 bool rille_actor(struct rille_session *s, struct rille_graph *g, int i, struct rille_actor *out);
 
-/* ---- introspection ---- */
+/* ---- inspecting steps, plans and moves ---- */
 
 struct rille_explain_op {
     const char *name;
@@ -954,12 +993,13 @@ struct rille_explain_op {
     struct rille_explain_candidate {
         const char **inputs, **outputs;
         int64_t bytes; /* bytes moved for the operands */
-        /* pending reduction that the call adds: least bytes to convert its partial results to B or S */
+        /* pending reduction that the call adds: least bytes that must be sent later to convert its partial results
+         * to B or S */
         int64_t owed;
-        /* for planned steps: lower and upper bound of the time that the candidate adds to the step, ns (regret_high
-         * INT64_MAX: unknown); -1: not planned */
+        /* regret, regret_high: lower and upper bound of the time by which the best plan with this candidate is
+         * slower than the plan found, ns; regret_high INT64_MAX: unknown. -1: no planner chose the layouts */
         int64_t regret, regret_high;
-        /* work of the busiest rank as a share of the work on a single device; 1: every rank does all the work */
+        /* work of the busiest rank as a fraction of the work on a single device; 1: a rank does all the work */
         double share;
     } * candidates;
 };
@@ -972,18 +1012,18 @@ struct rille_explain_boxing {
     int64_t bytes, bound;
     int nrank;
     const int32_t *rank;
-    /* bytes received by rank; NULL, with nrank 0: a mesh of "meta" devices is too large. The limit is 64 ranks,
-     * halved for each axis after the third */
+    /* by rank: bytes received. NULL, with nrank 0: the ranks are not counted, because a mesh of "meta" devices is
+     * too large. The largest has 64 ranks with up to three axes; each further axis halves this number */
     const int64_t *received;
     const char *name;  /* usual name of the move: "all-gather", ... */
-    const char *steps; /* steps of the move as text; NULL: more than 8 "meta" ranks */
-    /* text about a hierarchical reduction between hosts; "": the move has none. The text has the reduction's shape
-     * and time, and for comparison the time of a direct reduction, in which each owner reads all addends: ", in 2
-     * segments, 4 chunks: 95.0 us between hosts, not 160.0" */
+    const char *steps; /* the move's steps as text; NULL: the mesh has more than 8 "meta" ranks */
+    /* text that describes a hierarchical (two-level) reduction between hosts: its shape, its time, and for
+     * comparison the time of a direct reduction, in which each owner of a shard reads all addends. Example: ", in 2
+     * segments, 4 chunks: 95.0 us between hosts, not 160.0". "": the move has no hierarchical reduction */
     const char *handed_on;
     const char *forced_by; /* reader that needs the move, "matmul (a.lua:3) -> relu (a.lua:4)"; NULL: none */
     int64_t times;         /* number of times that the move runs per step */
-    bool of_leaf;          /* moves a variable, which no call computes */
+    bool of_leaf;          /* true: the move's operand is a variable, which no call computes */
     int ncandidate;
     struct rille_explain_path { /* possible paths of the move; a run uses the first */
         const char *name;       /* names of its hops: "all-gather, all-gather" */
@@ -995,12 +1035,14 @@ struct rille_explain_boxing {
     } * candidates;
     const char *text; /* description of the move as text */
 };
-/* A conflict of hints, only for steps planned by "propagate". One hint determines the layout of a value. Another
- * hint determines the layout in which a reader needs the value. The layouts differ, so the value must move. Hints
- * are arguments, variables, moves, strategies, operators without a choice, and results with a required layout. If no
- * call made a hint, its line is that of the hint's first reader. */
+/* A conflict of hints, only for steps planned by "propagate". A hint is anything in the program that determines a
+ * layout: an argument, a variable, a move, a strategy, an operator without a choice, a result with a required
+ * layout. One hint determines the layout of a value, and another hint determines the layout in which a reader needs
+ * the value. The layouts differ, so the value must move. If no call made a hint, its line is that of the hint's
+ * first reader. */
 struct rille_explain_meeting {
-    const char *op, *line; /* the reader and its line; "to_global": a result with a required layout */
+    /* the reader of the value, and the reader's line; "to_global": the reader is a result with a required layout */
+    const char *op, *line;
     struct rille_explain_meeting_hint {
         const char *what, *line; /* what: "variable f32{64, 64} S(1)"; line: "a.lua:3" */
     } hint[2];                   /* hint of the value, and hint of its reader */
@@ -1014,9 +1056,9 @@ struct rille_explain {
     struct rille_explain_meeting *meetings; /* conflicts of hints; NULL: not planned by "propagate" */
     int64_t bytes;                          /* bytes of all moves per step */
     int naxis;                              /* rille_graph_whatif(): number of mesh axes of the cluster; else 0 */
-    /* by mesh axis: bytes of moves whose slowest links are on that axis; the sum is `bytes` */
+    /* by mesh axis: bytes of the moves whose slowest links are on that axis; the sum over all axes is `bytes` */
     int64_t axis_bytes[RILLE_AXES];
-    bool planned; /* a planner chose the layouts, so the next seven fields are valid */
+    bool planned; /* true: a planner chose the layouts; the next seven fields are then valid */
     /* cost: time of all work, ns; bound: lower bound over all plans of these operators, ns */
     int64_t cost, bound;
     /* time per step, ns: cost minus the overlap of stages on different micro-batches */
@@ -1031,9 +1073,10 @@ struct rille_explain {
 };
 int rille_explain(struct rille_session *s, int n, struct rille_tensor *const *t, struct rille_explain **out);
 int rille_graph_explain(struct rille_graph *g, struct rille_explain **out);
-/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a layout
- * are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned step, ns.
- * To find the bounds, the step is planned again without the layout, for a quarter of a second per layout. */
+/* Cost of a layout that the user set, by to_global, a strategy or a variable. Layouts that follow from such a
+ * layout are not listed. price, price_high: lower and upper bound of the time that the layout adds to a planned
+ * step, ns. The bounds come from planning the step once more without the layout, for a quarter of a second per
+ * layout. */
 struct rille_hint {
     const char *what, *line;
     int64_t price, price_high;
@@ -1059,9 +1102,10 @@ struct rille_cluster {
     /* bandwidth by axis, bytes per second that a rank receives, at least 1000; 0: as on this machine */
     double bandwidth[RILLE_AXES];
     double latency[RILLE_AXES]; /* latency by axis, seconds per message, 0 to 1 */
-    bool has_latency;           /* false: the cluster's latency is that of this machine */
-    double flops;               /* speed of a device, operations per second; 0: as on this machine */
-    int64_t memory;             /* memory limit per device, bytes; 0: none */
+    /* false: `latency` is not used, and the cluster has the latency of this machine */
+    bool has_latency;
+    double flops;   /* speed of a device, operations per second; 0: as on this machine */
+    int64_t memory; /* memory limit per device, bytes; 0: none */
 };
 int rille_graph_whatif(struct rille_graph *g, const struct rille_cluster *c, struct rille_explain **out);
 void rille_explain_free(struct rille_explain **e);
@@ -1084,7 +1128,7 @@ int rille_show_move(struct rille_session *s, const char *dtype, int ndim, const 
 int rille_show_move_svg(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                         const struct rille_layout *from, const struct rille_layout *to, char **out);
 
-/* ---- files ---- */
+/* ---- loading and saving files ---- */
 
 /* Writes a text of n bytes to a file atomically: an existing file stays until the new one is complete. who: word
  * before the path in error texts. Any thread. */
@@ -1103,11 +1147,12 @@ struct rille_file;
 int rille_file_open(struct rille_session *s, const char *path, const char *format, struct rille_file **out);
 void rille_file_close(struct rille_file **f);
 struct rille_file_entry {
-    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the file's name for its dtype */
+    /* dtype: dtype of the loaded tensor; if Rille cannot load the tensor, the name that the file has for the dtype */
     const char *name, *dtype;
     int ndim;
     const int64_t *shape;
-    const char *stored; /* the file's name for the dtype, if loading converts the values; NULL: it does not */
+    /* the file's name for the dtype, if loading converts the values; NULL: loading converts nothing */
+    const char *stored;
 };
 /* Describes the i-th tensor of the file in order of name. Returns false if there are at most i tensors. */
 bool rille_file_entry(const struct rille_file *f, int i, struct rille_file_entry *out);
@@ -1119,12 +1164,13 @@ bool rille_file_text(const struct rille_file *f, int i, const char **key, const 
  * bytes; number: true if the value is a number or boolean, printed as text. E_ARG: the file has no such list. */
 int rille_file_list(struct rille_file *f, const char *key,
                     void (*visit)(void *arg, const char *text, size_t n, bool number), void *arg);
-/* Replaces the tensors of each quantised weight by the weight, in f32. method and the names of the tensors that it
- * reads: "scaled" (weight, weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros,
- * scales, g_idx) or "awq" (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a
- * .gguf file stores in blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number;
- * group: number of inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0:
- * none); minus_one: the file stores each zero point minus 1. */
+/* A method by which a checkpoint stores quantised weights. rille_file_dequantise() replaces the tensors of each
+ * such weight by one tensor, the weight in f32. method, and the tensors that it reads: "scaled" (weight,
+ * weight_scale or weight_scale_inv), "mxfp4" (_blocks, _scales), "gptq" (qweight, qzeros, scales, g_idx) or "awq"
+ * (qweight, qzeros, scales). Method "blocks" replaces nothing: for each tensor X that a .gguf file stores in
+ * blocks, it adds a u8 tensor X.blocks (..., blocks, bytes of a block). bits: bits per number; group: number of
+ * inputs that share a scale (-1: all); rows, columns: size of the block that shares a scale (0: none); minus_one:
+ * the file stores each zero point minus 1. */
 struct rille_quantisation {
     const char *method;
     int bits;
@@ -1154,7 +1200,7 @@ struct rille_save_options {
     int nmetadata;
     const char *const *metadata; /* key, value, key, value, ... */
     int64_t shard_bytes;         /* maximum number of bytes of a shard file in a folder; 0: 5 GB */
-    bool digest;                 /* safetensors: add a digest of all bytes, for rille_verify() */
+    bool digest;                 /* true: add a digest of all bytes to a safetensors file, for rille_verify() */
     int nold;
     const char *const *old; /* files to remove once the new file is complete */
 };
@@ -1165,8 +1211,8 @@ struct rille_saving; /* a save in progress on its own thread, of the values at t
  * sets *in_background to the save in progress. */
 int rille_save(struct rille_session *s, const char *path, int n, const char *const *name, struct rille_tensor *const *t,
                const struct rille_save_options *o, struct rille_saving **in_background);
-/* Checks that a save to path can begin: to a file; or, if folder is true, to a folder that exists or can be created
- * in an existing one. Changes nothing. Any thread. */
+/* Checks that a save to path can begin. folder false: to a file; folder true: to a folder that exists, or can be
+ * created in an existing folder. Changes nothing. Any thread. */
 int rille_may_save(const char *path, bool folder);
 /* Calls visit() with the name of each file in a folder, or of each object below a URL. Any thread. */
 int rille_folder_list(const char *path, void (*visit)(void *arg, const char *name), void *arg);
@@ -1178,7 +1224,7 @@ int rille_saving_end(struct rille_saving **saving);
 /* Checks that the file's bytes match the digest that a save added. Fails if there is no digest. */
 int rille_verify(const char *path);
 
-/* ---- text ---- */
+/* ---- encoding and decoding text ---- */
 
 /* A tokenizer, from tokenizer.json (Hugging Face), tekken.json (Mistral), *.model (SentencePiece) or *.tiktoken.
  * Needs no session; one thread at a time. Text may be any bytes.
@@ -1204,7 +1250,7 @@ int rille_tokenizer_save(struct rille_tokenizer *t, const char *path);
  * arrays. */
 int rille_tokenizer_template(const struct rille_tokenizer *t, const uint32_t **before, size_t *nbefore,
                              const uint32_t **after, size_t *nafter);
-/* returns true if the id is not part of plain text */
+/* returns true if the id is a special token, which is not part of plain text */
 int rille_tokenizer_is_special(const struct rille_tokenizer *t, int64_t id);
 /* Returns the names of the batch settings in tokenizer.json: "truncation", "padding" or "truncation and padding";
  * NULL: none. Encoding ignores these settings; saving keeps them. */
@@ -1219,7 +1265,7 @@ void rille_trainer_free(struct rille_trainer **r);
 int rille_trainer_add(struct rille_trainer *r, const char *text, size_t n);
 int rille_trainer_end(struct rille_trainer *r, int64_t size, struct rille_tokenizer **out);
 
-/* ---- tokens to train on ---- */
+/* ---- reading tokens to train on ---- */
 
 /* One or several sequences of token ids, one per file (llm.c's token files, with 16 or 32 bits per id). Files are
  * read on demand. Each file is divided into consecutive windows of length + 1 ids; adjacent windows share one id. No
@@ -1253,14 +1299,16 @@ struct rille_source_stats {
     int64_t depth;       /* credits: number of batches that the reader may be ahead */
     int64_t read, taken; /* number of batches read, and taken by callers */
     int64_t full;        /* number of times that the reader waited for a credit */
-    int64_t waited;      /* number of times that a caller waited for its batch; the first batch always counts */
-    double wait;         /* time that callers waited, s */
+    /* number of times that a caller waited for a batch; the first batch always counts, because nothing was
+     * prefetched */
+    int64_t waited;
+    double wait; /* time that callers waited, s */
 };
 void rille_tokens_stats(const struct rille_tokens *t, struct rille_source_stats *out);
 /* Returns all ids as one tensor, i64 {n}. */
 int rille_tokens_all(struct rille_tokens *t, const struct rille_layout *layout, struct rille_tensor **out);
 
-/* ---- for tests ---- */
+/* ---- functions for tests ---- */
 
 /* Makes the k-th act from now on fail like a failing kernel; 0: none. */
 void rille_fail_act(struct rille_session *s, int64_t k);

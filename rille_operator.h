@@ -53,7 +53,7 @@ struct rille_operator_tensor {
     uint8_t dtype;
     uint8_t ndim;
     int64_t dim[RILLE_OPERATOR_DIMS];    /* sizes of the shard; may be 0 */
-    int64_t stride[RILLE_OPERATOR_DIMS]; /* distance of neighbours, in elements; may be 0 */
+    int64_t stride[RILLE_OPERATOR_DIMS]; /* distance between neighbours in each dimension, in elements; may be 0 */
     int64_t offset[RILLE_OPERATOR_DIMS]; /* index of the first element in the global tensor */
     int64_t global[RILLE_OPERATOR_DIMS]; /* sizes of the global tensor */
 };
@@ -73,17 +73,17 @@ struct rille_operator_call {
     int32_t threads; /* number of threads that the function may use */
     const struct rille_operator_tensor *in;
     const struct rille_operator_tensor *out; /* results, to be written; NULL in infer() */
-    const struct rille_operator_value *attr; /* in the order of the record */
+    const struct rille_operator_value *attr; /* attributes, in the order of the record */
     char *error;                             /* buffer for the text of an error */
     uint64_t error_size;                     /* size of that buffer, bytes */
     int64_t *letter; /* infer(): receives the sizes of letters that only results have; NULL elsewhere */
 };
 
-/* ---- the record ---- */
+/* ---- the record of an operator ---- */
 
 enum {
-    RILLE_OPERAND_NUMBER = 1,   /* the caller may pass a number */
-    RILLE_OPERAND_OPTIONAL = 2, /* the caller may pass nothing */
+    RILLE_OPERAND_NUMBER = 1,   /* the caller may pass a number for the operand */
+    RILLE_OPERAND_OPTIONAL = 2, /* the caller may omit the operand */
     RILLE_OPERAND_INTEGER = 8,  /* the dtype must be u8, i32 or i64 */
     RILLE_OPERAND_FLOAT = 32    /* the dtype must be f64, f32, bf16 or f16 */
 };
@@ -108,9 +108,10 @@ struct rille_operator_attribute {
     const char *doc;   /* meaning, for the help page */
 };
 
-/* How the devices' parts of a result are combined if a letter that only operands have is split. */
+/* How the devices' partial results are combined if a letter of the rule is split, and only operands have the
+ * letter. */
 enum rille_operator_reduce {
-    RILLE_REDUCE_NONE, /* the letter is never split */
+    RILLE_REDUCE_NONE, /* a letter that only operands have is never split */
     RILLE_REDUCE_SUM,
     RILLE_REDUCE_MAX,
     RILLE_REDUCE_MIN

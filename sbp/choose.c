@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- cost of a point ---- */
+/* ---- computing the cost of a point (a combination of signatures) ---- */
 
 /* Returns the price of moving mover i, a value that may have to move (search.h). Movers of the same value (twins)
  * share the cache. */
@@ -69,8 +69,8 @@ point_compare(const struct point *a, const struct point *b)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Computes the price of p. Returns false as soon as p turns out to be illegal, to need an impossible move, or to
- * rank behind `bound`. */
+/* Computes the price of p, a combination of signatures. Returns false as soon as p turns out to be illegal, to
+ * need an impossible move, or to rank behind `bound`. */
 static bool
 price_point(const struct search *s, struct point *p, const struct point *bound)
 {
@@ -102,7 +102,7 @@ improve_point(const struct search *s, const struct point *p, struct point *best,
     if (price_point(s, &q, *found ? best : NULL)) *best = q, *found = true;
 }
 
-/* ---- the search ---- */
+/* ---- searching for the best combination of signatures ---- */
 
 /* Returns the number of operands that already have signature g's entry on axis x. */
 static int
@@ -236,7 +236,7 @@ search_by_pairs(const struct search *s, struct point *best)
     return found;
 }
 
-/* ---- results ---- */
+/* ---- listing the chosen combinations, best first ---- */
 
 static void
 point_candidate(const struct search *s, const struct point *p, struct sig_candidate *out)

@@ -8,7 +8,7 @@
 
 #include "runtime/data/arena.h"
 
-/* ---- signatures that may be tried ---- */
+/* ---- listing the signatures that may be tried ---- */
 
 static bool
 lies_partial_sum(const struct search *s, int x)
@@ -72,7 +72,7 @@ debt_init(struct search *s)
     s->debt = ARENA_ARRAY(s->arena, struct debt, NDEBT);
 }
 
-/* ---- pending reduction of a partial layout ---- */
+/* ---- pricing the pending reduction of a partial layout ---- */
 
 /* Returns layout l with entry v on the given axes. These axes become last in the cutting order, because each shard
  * then stays on a rank that holds an addend of the shard. So no other split along that dimension is cheaper. */
@@ -115,7 +115,7 @@ debt_of(const struct search *s, const struct type *t, const struct layout *l, ui
     return d->bytes;
 }
 
-/* ---- pending reductions that a call adds ---- */
+/* ---- summing the pending reductions that a call adds ---- */
 
 /* Returns, as bits, the free axes on which an operand or result is partial at p. Ignores partial results of the
  * signatures in but[free axis] (bits); but NULL: ignores none. */

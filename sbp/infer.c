@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- operands as text ---- */
+/* ---- printing the operands of a call ---- */
 
 /* Returns the record's declaration of operand i. All members of a list share the last declaration. */
 static const struct operand *
@@ -92,7 +92,7 @@ refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt,
     return status;
 }
 
-/* ---- dtypes ---- */
+/* ---- checking the operands' dtypes ---- */
 
 static char
 dtype_class(enum dtype d)
@@ -209,7 +209,7 @@ out_dtype(const struct call *c)
     return d;
 }
 
-/* ---- complete check ---- */
+/* ---- checking a complete call ---- */
 
 /* Makes the rule of a source operator. A source has no operands, so all letters of the result are new, with the
  * sizes of the call. */

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- parsing ---- */
+/* ---- parsing the text of a rule ---- */
 
 struct reader {
     const char *text, *at;
@@ -201,7 +201,7 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
     return 0;
 }
 
-/* ---- binding ---- */
+/* ---- binding a rule to the sizes of a call ---- */
 
 /* Fails with the operator, the given text, and all operands: "op: what was found; a is ..., b is ...". */
 static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
@@ -218,8 +218,8 @@ static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, co
     return code;
 }
 
-/* Fails: dimension d of operand k is factor f, but has another size than the factor. The error text compares it with
- * the dimension that gave f its size: the first one with f as its only factor. */
+/* Fails because dimension d of operand k, which is factor f, has another size than the factor. The error text
+ * compares dimension d with the dimension that gave f its size: the first one that consists of f alone. */
 static int
 two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
 {
@@ -264,7 +264,7 @@ wrong_ndim(const struct call *c, int k, int expected)
     return code;
 }
 
-/* Gives sizes to factors that are a whole dimension of some operand. */
+/* Sets the sizes of the factors that alone make up a dimension of some operand. */
 static int
 bind_single(const struct call *c, struct rule *r)
 {
@@ -284,7 +284,8 @@ bind_single(const struct call *c, struct rule *r)
     return 0;
 }
 
-/* Gives the sizes that infer() returned to the remaining factors, in order of appearance on the right side. */
+/* Sets the sizes of the factors that no operand dimension determines. new_size: their sizes, as infer() returned
+ * them, in order of appearance in the results. */
 static int
 bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
 {
@@ -301,8 +302,8 @@ bind_new(const struct call *c, const int64_t *new_size, struct rule *r)
     return 0;
 }
 
-/* Gives sizes to the factors of a merged dimension of n elements. The product must be n, so one unknown factor
- * follows by division. */
+/* Sets the sizes of the factors of a merged dimension of n elements. The product of the sizes must be n, so the
+ * size of one unknown factor follows by division. */
 static int
 bind_merged_dim(const struct call *c, struct rule *r, int k, int d)
 {
@@ -391,7 +392,7 @@ rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, str
     return status;
 }
 
-/* ---- queries ---- */
+/* ---- reading results from a bound rule ---- */
 
 void
 rule_shape(const struct rule *r, int k, struct type *out)

@@ -16,14 +16,16 @@ struct rule_dim {
     int8_t factor[RULE_MERGE];
 };
 struct rule_operand {
-    bool ignored; /* "=": the operand is absent or a number */
+    bool ignored; /* true: the operand is absent or a number ("=" in the rule) */
     uint8_t ndim;
     struct rule_dim dim[MAX_DIM];
 };
 struct rule_factor {
     char letter;
-    bool unsplit; /* [x], or a letter that only results have */
-    bool made;    /* x+: only results have the letter, but each rank can make its own shard */
+    /* true: the factor must not be split. The rule writes it as "[x]", or only results have it */
+    bool unsplit;
+    /* true: only results have the factor ("x+" in the rule), but each rank can make its own shard */
+    bool made;
     bool in_input, in_output;
     int64_t size; /* size of the factor; -1: not bound yet */
 };
@@ -38,10 +40,11 @@ struct arena;
  * error. */
 int rule_parse(struct arena *a, const char *text, struct rule *out);
 /* Returns the rule of a call: the record's string or make_rule(), parsed, with sizes bound from c->in. new_size:
- * sizes, from infer(), of the results' letters that are no whole dimension of an operand (new letters, and factors
- * of merged dimensions), in order of appearance. new_size has RULE_FACTOR entries, unused entries -1; NULL: none.
- * Absent operands and numbers are ignored, even if the rule has letters for them. E_SHAPE names operator, operands
- * and dimension: "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is f32{4, 5}, b is f32{6, 8}". */
+ * sizes that infer() has set, in order of appearance in the results, for the letters that are not alone in any
+ * operand dimension: new letters, and factors of merged dimensions. new_size has RULE_FACTOR entries, unused
+ * entries -1; NULL: none. Absent operands and numbers are ignored, even if the rule has letters for them. E_SHAPE
+ * names operator, operands and dimension: "matmul: dimension 1 of a is 5 but dimension 0 of b is 6 (k); a is
+ * f32{4, 5}, b is f32{6, 8}". */
 int rule_of_call(struct arena *a, const struct call *c, const int64_t *new_size, struct rule *out);
 /* Sets the dimensions of result k; leaves its dtype unchanged. */
 void rule_shape(const struct rule *r, int k, struct type *out);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- orders ---- */
+/* ---- listing the cutting orders ---- */
 
 static uint32_t
 pair_bit(int x, int y)
@@ -90,7 +90,7 @@ find_meetings(struct search *s)
                 if (entries_meet(&l->sig[i].v[k], &l->sig[j].v[k])) s->meets[i] |= 1ull << j;
 }
 
-/* ---- movers ---- */
+/* ---- numbering the layouts of movers ---- */
 
 bool
 sbp_equal(struct sbp a, struct sbp b)
@@ -209,7 +209,7 @@ point_layout(const struct search *s, int operand, const struct point *p)
     return l;
 }
 
-/* ---- balance ---- */
+/* ---- computing the busiest rank's share of the work ---- */
 
 void
 point_spread(const struct search *s, struct point *p)
@@ -233,7 +233,7 @@ point_spread(const struct search *s, struct point *p)
     p->load = s->q->call->op->ninplace ? 1 : p->share;
 }
 
-/* ---- initialisation ---- */
+/* ---- filling in the tables of a search ---- */
 
 static int
 count_combinations(const struct search *s)

@@ -23,14 +23,16 @@ struct mover {
     const struct type *type;
     const struct layout *given; /* an operand's current layout, or a result's required layout */
     int twin;                   /* index of an earlier mover of the same value; -1: none */
-    uint8_t *entry;             /* by signature: index of its entry in `entries` */
+    /* by signature: index in `entries` of the SBP entry that the signature gives this mover */
+    uint8_t *entry;
     int nentry;
     struct sbp *entries;
     int given_code;        /* code of layout `given`; -1: no signature has the layout's entries */
     uint64_t given_orders; /* bit o: the entries of `given` with cutting order o make exactly the layout `given` */
     int64_t *price;        /* [order * codes + code]: price; UNKNOWN: not computed yet. NULL: no cache */
     int ncode;
-    int scale[MAX_AXIS]; /* by free axis: code of a layout = sum of entry * scale */
+    /* by free axis: factor of the entry's index in the code of a layout (code = sum of index * scale) */
+    int scale[MAX_AXIS];
 };
 
 struct search {
@@ -39,8 +41,8 @@ struct search {
     struct sig_list list;
     int nfree, axis[MAX_AXIS]; /* mesh axes with more than one rank ("free axes") */
     uint64_t may[MAX_AXIS];    /* by free axis, as bits: signatures that make no value partial without a request */
-    /* by free axis, as bits: signatures that split a factor which the operands' layouts split already (debt.c). If
-     * such a signature makes a result partial, its reduction does not count as a cost of the call (point_owes()) */
+    /* by free axis, as bits: signatures whose partial results cost the call no pending reduction, because they
+     * split a factor that the operands' layouts split already (debt.c, point_owes()) */
     uint64_t forced[MAX_AXIS];
     int ncombination; /* number of combinations; EXACT + 1: more than EXACT */
     int nmover;
@@ -58,10 +60,10 @@ struct search {
 struct point {
     int64_t bytes, owed;
     double share; /* fraction of the work that the busiest rank does */
-    /* load by which points are compared: equal to `share`; 1 for an in-place update, because its work cannot move to
-     * other ranks than its variable's */
+    /* load by which points are compared: equal to `share`; for an in-place update 1, because the work must stay on
+     * the ranks of the updated variable */
     double load;
-    bool idle; /* some rank has no work, because a factor has fewer elements than shards */
+    bool idle; /* true: some rank has no work, because a factor has fewer elements than shards */
     int nsame;
     int order;
     int choice[MAX_AXIS];
@@ -73,14 +75,14 @@ int search_init(struct search *s);
 void point_spread(const struct search *s, struct point *p);
 /* Returns the layout that an operand has at a legal point. */
 const struct layout *point_layout(const struct search *s, int operand, const struct point *p);
-/* Returns true if an earlier cutting order gives the same layouts. */
+/* Returns true if an earlier cutting order gives the same layouts as this order. */
 bool order_repeats(const struct search *s, const int *choice, int order);
 bool sbp_equal(struct sbp a, struct sbp b);
 int mover_code(const struct search *s, const struct mover *m, const int *choice);
 /* Returns true if a layout with this code and cutting order is the mover's current layout: the mover stays. */
 bool mover_stays(const struct mover *m, int code, int order);
 
-/* ---- debt.c ---- */
+/* ---- computing pending reductions (debt.c) ---- */
 
 enum { NDEBT = 64 };
 /* A pending reduction: the price of converting a partial layout to B or S on these axes (as bits). */

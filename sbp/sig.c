@@ -32,7 +32,7 @@ partial(enum reduce r)
     return (struct sbp){.kind = SBP_P, .reduce = (uint8_t)r};
 }
 
-/* ---- one mesh axis ---- */
+/* ---- signatures on one mesh axis ---- */
 
 /* Returns the dimension of an operand that contains factor f; -1: none. */
 static int
@@ -83,7 +83,7 @@ splits(const struct rule *r, int f, enum reduce red)
     return true;
 }
 
-/* ---- passing partial values ---- */
+/* ---- signatures that pass partial values on ---- */
 
 /* A property of an operator and the signatures it permits: P(in) on a group of operands gives P(out) on the results. */
 static const struct pass {
@@ -177,7 +177,8 @@ reduces_any(const struct rule *r)
     return false;
 }
 
-/* Removes the last signature if it equals an earlier one. Two groups may differ only in absent operands. */
+/* Removes the last signature of the list if it equals an earlier one. Groups of operands that differ only in
+ * absent operands produce equal signatures. */
 static void
 drop_repeated(struct sig_list *list)
 {
@@ -202,9 +203,9 @@ add_pass(struct arena *a, const struct rule *r, const struct pass *p, uint64_t m
     drop_repeated(list);
 }
 
-/* Returns true if the operator is still monotone at the identity of a maximum, the value that a rank without
- * contribution holds. For floats and bools it always is. For integers the identity is the least integer, at which
- * arithmetic wraps around. So the operator is monotone there only if it passes elements on unchanged. */
+/* Returns true if the operator is monotone even at the identity of a maximum, which a rank without an addend
+ * holds. For floats and bools every monotone operator is. For integers the identity is the least integer, where
+ * arithmetic wraps around, so the operator must pass elements on unchanged. */
 static bool
 reaches_identity(const struct call *c, const struct rule *r, uint64_t members, bool hands_on)
 {
@@ -213,9 +214,9 @@ reaches_identity(const struct call *c, const struct rule *r, uint64_t members, b
     return true;
 }
 
-/* Returns true if a sum of results overflows like a sum of operands. Integer sums wrap around on overflow. In a
- * wider result type they do not. So if each rank widened its partial sum before the ranks' addition, the result
- * could differ. */
+/* Returns true if a sum of results wraps around on overflow like a sum of operands. Integer sums wrap around in
+ * the dtype of the operands, but not in a wider dtype of the result. If each rank widened its partial sum before
+ * the ranks' addition, the result could differ. */
 static bool
 wraps_alike(const struct call *c, const struct rule *r, uint64_t members)
 {
@@ -256,8 +257,8 @@ count_passes(const struct call *c)
     return n;
 }
 
-/* Returns true if a view repeats this dimension, as in expand. The complete dimension needs no memory on a rank, so
- * it is split only on request. */
+/* Returns true if a view repeats this dimension, as expand does. The repeated dimension needs no memory, so it is
+ * split only if the user requests it. */
 static bool
 is_repeated_factor(const struct call *c, const struct rule *r, int f)
 {
@@ -280,7 +281,7 @@ sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig
     return fail(E_ARG, "%s: expected at most %d signatures, found %d", c->op->name, SIG_AXIS, out->nsig);
 }
 
-/* ---- a mesh ---- */
+/* ---- combining one signature per mesh axis ---- */
 
 /* A signature per mesh axis, and the cutting order of the axes. */
 struct spread {
@@ -462,7 +463,7 @@ sig_whole(const struct sig_list *list)
     return k;
 }
 
-/* ---- work of a rank ---- */
+/* ---- fraction of a call's work that the busiest rank does ---- */
 
 /* Returns the fraction of dimension d that the largest shard has. */
 static double
@@ -472,8 +473,9 @@ largest_cut(const struct type *t, const struct layout *l, int d)
     return t->dim[d] ? (double)part.dim[d] / (double)t->dim[d] : 1;
 }
 
-/* Reduces the fractions of a dimension's factors until their product is `is`, the fraction of the dimension. Reduces
- * the major factor first, at most to a single value, then the next factor. */
+/* Lowers cut[f] (the fraction of factor f that the busiest rank has) of a dimension's factors, until their product
+ * is `is`, the rank's fraction of the dimension. Lowers the major factor first, at most to a single value, then
+ * the next factor. */
 static void
 cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut)
 {
@@ -486,8 +488,8 @@ cut_dim(const struct rule *r, const struct rule_dim *dim, double is, double *cut
     }
 }
 
-/* Reduces the fractions cut[f] of the factors f, for the dimensions of all operands and results. merged false: for
- * dimensions that consist of one factor. merged true: for dimensions that merge several factors. */
+/* Lowers the fractions cut[f] of all factors f to those that the layouts of operands and results imply. merged
+ * false: uses dimensions that consist of one factor. merged true: uses dimensions that merge several factors. */
 static void
 cut_factors(const struct call *c, const struct rule *r, const struct layout *const *layout, bool merged, double *cut)
 {
@@ -513,7 +515,7 @@ sig_share(const struct call *c, const struct rule *r, const struct layout *const
     return share;
 }
 
-/* ---- checking given layouts ---- */
+/* ---- checking that layouts form a signature ---- */
 
 /* Returns true if signature s has the layouts' entries on mesh axis x. */
 static bool

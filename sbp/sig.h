@@ -28,7 +28,7 @@ struct sig_list {
  * that a view repeats, P. */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
 
-/* Returns the index of the all-B signature. */
+/* Returns the index of the signature with B (replicated) for all operands and results. */
 int sig_whole(const struct sig_list *list);
 
 /* Fills in the layouts of all operands (inputs, then results) for signature choice[axis] on each axis of placement
@@ -61,7 +61,7 @@ struct sig_candidate {
     int64_t bytes;
     int64_t owed; /* bytes that the call adds to pending reductions (see sig_choose) */
     double share; /* fraction of the work that the busiest rank does */
-    int nsame;    /* number of operands that do not move */
+    int nsame;    /* number of operands that keep their layout */
 };
 
 /* Chooses the signature with the fewest bytes: those moved now plus those of pending reductions that the call adds

@@ -87,7 +87,7 @@ rule_reduce(const struct call *c, const int64_t *axes, int naxes, bool keepdim, 
     return 0;
 }
 
-/* ---- broadcasting ---- */
+/* ---- writing the rule of a broadcast ---- */
 
 /* Returns the size of operand t in dimension d of the result (which has ndim dimensions); 1 if t has fewer
  * dimensions. */
@@ -171,7 +171,7 @@ struct reshape {
     int nletter;
     struct side {
         int ndim, d;  /* number of dimensions, and the current dimension */
-        int64_t rest; /* part of the current dimension that is not matched yet */
+        int64_t rest; /* part of the current dimension's size that is not matched yet */
         const int64_t *dim;
         char text[MAX_DIM][4 * MAX_DIM + 4]; /* by dimension: letters of its factors */
         int nfactor[MAX_DIM];

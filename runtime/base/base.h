@@ -19,8 +19,8 @@ align_64(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Returns the error code of `expr`, if it fails. The function called in `expr` has already set the error text
- * (error.h). */
+/* Returns from the calling function with the error code of `expr`, if `expr` fails. The function called in `expr`
+ * has already set the error text (error.h). */
 #define TRY(expr)                                                                                                      \
     do {                                                                                                               \
         int try_status_ = (expr);                                                                                      \

@@ -12,13 +12,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- the groups of this process ---- */
+/* ---- finding the control groups of this process ---- */
 
 /* A control group and its ancestors. */
 struct group {
     char folder[PATH_MAX];
-    size_t root, top; /* lengths of prefixes of `folder`: of the root folder, and of the mount point */
-    bool unified;     /* the hierarchy is that of control groups version 2 */
+    /* number of bytes at the start of `folder` that are the path of the root folder, and of the mount point */
+    size_t root, top;
+    bool unified; /* true: the hierarchy is of control groups version 2 */
 };
 
 /* Returns true if a list like "cpu,cpuacct" has the word. */
@@ -134,7 +135,7 @@ limit_file(const struct group *g)
     return g->unified ? "memory.max" : "memory.limit_in_bytes";
 }
 
-/* ---- limits ---- */
+/* ---- reading the limits of the groups ---- */
 
 static void
 name_file(const struct group *g, const char *name, char text[LIMIT_TEXT])
@@ -216,7 +217,7 @@ limits_now(void)
     return l;
 }
 
-/* ---- memory that is not used ---- */
+/* ---- memory that a group can still use ---- */
 
 /* Returns the bytes of cached file contents of a group. Shared memory is left out, because the kernel cannot drop
  * it and read it again. */
@@ -252,15 +253,15 @@ limits_room(const char *root)
     return room;
 }
 
-/* State of limits_fits(). A call of limits_room() takes some 50 us, so limits_fits() does not call it for each
- * allocation. limits_fits() calls it again when 1/ROOM_AGES of the bytes that it last returned has been allocated.
- * It must be called again, because other processes of the group allocate, too. */
+/* State of limits_fits(), which compares allocations with the last result of limits_room(). A call of
+ * limits_room() takes some 50 us, so limits_fits() calls it only when 1/ROOM_AGES of that result has been
+ * allocated. Other processes of the group allocate, too, so an older result would be wrong. */
 enum { ROOM_AGES = 16, KEPT_SHARE = 8, KEPT_MOST = 64 << 20 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool known;
 static size_t limit; /* bytes of the lowest limit of a group; SIZE_MAX: no limit is below the machine's memory */
 static size_t kept;  /* bytes of the limit kept free for small allocations: 1 / KEPT_SHARE, at most KEPT_MOST */
-static _Thread_local bool refused; /* the last call of this thread returned false */
+static _Thread_local bool refused; /* true: the last call of limits_fits() on this thread returned false */
 static size_t spare;               /* bytes that can be allocated before limits_fits() calls limits_room() again */
 
 static void
@@ -296,7 +297,7 @@ limits_fits(size_t promised, size_t bytes)
     return fits;
 }
 
-/* ---- address space ---- */
+/* ---- limits of address space and of open files ---- */
 
 static size_t
 address_limit(void)

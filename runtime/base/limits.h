@@ -31,8 +31,8 @@ size_t limits_room(const char *root);
 /* Returns false if allocating `bytes` more would fill the memory of a control group. promised: bytes that the
  * process has allocated, but has perhaps not written yet. */
 bool limits_fits(size_t promised, size_t bytes);
-/* Writes the end of the message "needs N bytes, more than the ..." to text: why this thread's last allocation
- * failed. The reason is a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
+/* Writes to `text` why this thread's last allocation failed, as the end of the message "needs N bytes, more than
+ * the ...". The reason is a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
 const char *limits_refusal(char text[LIMIT_REASON]);
 /* Raises this process's limit of open files to `files`, if it is lower. E_ARG: the hard limit is lower. */
 int limits_open_files(size_t files);

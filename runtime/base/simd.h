@@ -60,8 +60,8 @@
 #define IN_REGISTER(x) UNUSED(x)
 #endif
 
-/* Functions whose vectors must be as wide as the machine's registers are compiled once per x86-64 level. The
- * program chooses one version at run time. */
+/* Marks a function whose vectors must be as wide as the machine's registers. Such a function is compiled once per
+ * x86-64 level, and the program chooses one version at run time. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define X86_LEVELS
 #define X86_V3 __attribute__((target("arch=x86-64-v3")))

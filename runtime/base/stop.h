@@ -21,8 +21,8 @@ struct stop {
 void stop_ask(bool (*wanted)(void *arg), void *arg); /* NULL: no check */
 struct stop stop_asked(void);                        /* returns this thread's check, for its helper threads */
 bool stop_now(void);
-/* For loops of short steps: adds the bytes of a step to *since, and calls the check every few milliseconds. *since:
- * bytes processed since the last call of the check, initially 0. */
+/* Calls the check every few milliseconds, in a loop of short steps. bytes: size of the step's data, which is added
+ * to *since; *since: bytes processed since the last call of the check, initially 0. */
 enum { STOP_BYTES = 4 << 20 };
 static inline bool
 stop_after(int64_t *since, int64_t bytes)
@@ -32,8 +32,8 @@ stop_after(int64_t *since, int64_t bytes)
     *since = 0;
     return stop_now();
 }
-/* For loops over one long line in blocks whose size is a power of two: calls the check every STOP_ELEMENTS
- * elements. Returns true if the block that begins at element i should be processed. */
+/* Calls the check every STOP_ELEMENTS elements, in a loop over one long line in blocks whose size is a power of
+ * two. Returns true if the loop should process the block that begins at element i. */
 enum { STOP_ELEMENTS = 1 << 20 };
 static inline bool
 stop_passes(int64_t i)

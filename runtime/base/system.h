@@ -64,11 +64,11 @@ void system_wake(_Atomic uint32_t *word);
 
 struct system_event {
     int fd;    /* descriptor that is readable while the event is raised; -1: the event is closed */
-    int raise; /* descriptor that system_raise() writes to */
+    int raise; /* descriptor to which system_raise() writes */
 };
 #define SYSTEM_NO_EVENT ((struct system_event){-1, -1})
 
-/* Returns 0; -1: no descriptor is free. */
+/* Opens an event. Returns 0; -1: no descriptor is free. */
 int system_event_open(struct system_event *e);
 /* Makes e->fd readable. May be called by a signal handler. */
 void system_raise(const struct system_event *e);
@@ -76,7 +76,7 @@ void system_raise(const struct system_event *e);
 void system_lower(const struct system_event *e);
 void system_event_close(struct system_event *e);
 
-/* ---- processes ---- */
+/* ---- watching processes ---- */
 
 struct system_process {
     int pid; /* 0: no process */
@@ -90,7 +90,7 @@ bool system_process_ended(const struct system_process *p, int ms);
 /* Kills the process; returns 0 or -1. On Linux the call can never reach a later process with the same pid. */
 int system_process_kill(const struct system_process *p);
 void system_process_close(struct system_process *p);
-/* Returns true if pid is another process of this user with the same program file as this process. */
+/* Returns true if pid is another process of this user that runs the same program file as this process. */
 bool system_process_runs_us(int pid);
 /* Makes the system kill this process when its parent ends. macOS has no such call, so nothing happens there. */
 void system_end_with_parent(void);
@@ -106,14 +106,15 @@ int system_memory_new(size_t bytes, char name[SYSTEM_NAME]);
  * has it open. On Linux, the name from system_memory_new() is valid only while its maker has the file open. Returns a
  * descriptor or -1. EINVAL: the file is no memory file, or has another size. */
 int system_memory_open(const char *name, size_t bytes, char own[SYSTEM_NAME]);
-/* Allocates pages of a memory file that is mapped at base; they read as zeros. With release = true, frees them.
- * Systems other than Linux keep freed pages, and fill them with zeros at the next allocation. Returns 0 or -1. */
+/* Allocates pages of a memory file that is mapped at base; the pages read as zeros. release true: frees pages
+ * instead. Systems other than Linux keep freed pages, and fill them with zeros at the next allocation. Returns 0
+ * or -1. */
 int system_memory_pages(int fd, char *base, size_t at, size_t bytes, bool release);
 /* Removes the name of a memory file, on systems where a name is kept apart from the descriptor. Closes no
  * descriptor. */
 void system_memory_unlink(const char *name);
 
-/* ---- descriptors, closed in programs that this process executes ---- */
+/* ---- descriptors, which are closed in programs that this process executes ---- */
 
 int system_pipe(int fd[2], bool nonblocking);
 int system_socket(int family, int type);
@@ -127,12 +128,12 @@ int system_poll(struct pollfd *fd, int n, const struct timespec *t, const sigset
 /* Fills memory with zeros, also if the compiler sees that nothing reads it. */
 void system_erase(void *p, size_t n);
 
-/* ---- sorting ---- */
+/* ---- sorting with an argument ---- */
 
 /* Sorts n elements like qsort(), and passes `arg` to the comparison. */
 void system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg);
 
-/* ---- identities ---- */
+/* ---- identifying this host, this program and peers ---- */
 
 /* Writes the path of the running program. Returns false, and writes "", if the path is unknown. */
 bool system_program(char *path, size_t size);

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-/* ---- events ---- */
+/* ---- raising events: an eventfd ---- */
 
 int
 system_event_open(struct system_event *e)
@@ -42,7 +42,7 @@ system_event_close(struct system_event *e)
     *e = SYSTEM_NO_EVENT;
 }
 
-/* ---- processes ---- */
+/* ---- watching processes ---- */
 
 int
 system_process_open(struct system_process *p, int pid)
@@ -92,7 +92,7 @@ system_end_with_parent(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* ---- memory ---- */
+/* ---- memory that processes share ---- */
 
 static void
 memory_name(int fd, char name[SYSTEM_NAME])
@@ -142,7 +142,7 @@ system_memory_unlink(const char *name)
     (void)name; /* the name, /proc/PID/fd/N, disappears when the descriptor is closed */
 }
 
-/* ---- descriptors ---- */
+/* ---- opening and polling descriptors ---- */
 
 int
 system_pipe(int fd[2], bool nonblocking)
@@ -177,7 +177,7 @@ system_erase(void *p, size_t n)
     explicit_bzero(p, n);
 }
 
-/* ---- sorting ---- */
+/* ---- sorting with an argument ---- */
 
 void
 system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, const void *b, void *arg), void *arg)
@@ -185,7 +185,7 @@ system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, con
     qsort_r(base, n, size, compare, arg);
 }
 
-/* ---- identities ---- */
+/* ---- identifying this host, this program and peers ---- */
 
 bool
 system_program(char *path, size_t size)
@@ -195,7 +195,7 @@ system_program(char *path, size_t size)
     return n > 0;
 }
 
-/* Returns true if the process `pid` is in the same namespace of this kind as this process; false as well if that
+/* Returns true if the process `pid` is in the same namespace of this kind as this process. Returns false if that
  * cannot be determined. */
 static bool
 shares_namespace(long pid, const char *kind)

@@ -43,7 +43,8 @@ make_beds(void)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
-#ifndef __APPLE__ /* which has timeouts relative to now instead */
+/* macOS has timeouts relative to now instead of this clock */
+#ifndef __APPLE__
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 #endif
     for (int i = 0; i < NBED; i++) {
@@ -99,7 +100,8 @@ void
 system_wake(_Atomic uint32_t *word)
 {
     struct bed *b = bed_of(word);
-    pthread_mutex_lock(&b->lock); /* so a thread that has read the old word sleeps before the broadcast */
+    /* a thread that has read the old word holds the lock until it sleeps; so it sleeps before the broadcast */
+    pthread_mutex_lock(&b->lock);
     pthread_mutex_unlock(&b->lock);
     pthread_cond_broadcast(&b->woken);
 }
@@ -138,7 +140,7 @@ system_event_close(struct system_event *e)
     *e = SYSTEM_NO_EVENT;
 }
 
-/* ---- processes ---- */
+/* ---- watching processes ---- */
 
 /* Returns a kqueue that is readable after the process has ended; -1: none can be made. */
 static int
@@ -157,7 +159,8 @@ end_queue(int pid)
     return -1;
 }
 
-/* Returns true if the process has ended: its descriptor is readable, it is a zombie child, or there is none. */
+/* Returns true if the process has ended: its descriptor is readable, the process is a zombie child, or no process
+ * has the pid. */
 static bool
 is_ended(const struct system_process *p)
 {
@@ -242,7 +245,8 @@ system_end_with_parent(void)
 #endif
 }
 
-/* ---- memory: named objects. The names are removed when the process ends, but not if it is killed ---- */
+/* ---- sharing memory between processes by named objects: the end of a process removes its names, unless it was
+ * killed ---- */
 
 static atomic_int nmemory; /* number of memory files that this process has created */
 
@@ -308,7 +312,7 @@ system_memory_unlink(const char *name)
     shm_unlink(name);
 }
 
-/* ---- descriptors ---- */
+/* ---- opening and polling descriptors ---- */
 
 int
 system_pipe(int fd[2], bool nonblocking)
@@ -372,7 +376,7 @@ system_erase(void *p, size_t n)
     for (volatile char *c = p; n > 0; n--) *c++ = 0;
 }
 
-/* ---- sorting ---- */
+/* ---- sorting with an argument ---- */
 
 #ifdef __APPLE__
 struct order {
@@ -398,7 +402,7 @@ system_sort(void *base, size_t n, size_t size, int (*compare)(const void *a, con
 #endif
 }
 
-/* ---- identities ---- */
+/* ---- identifying this host, this program and peers ---- */
 
 bool
 system_program(char *path, size_t size)

@@ -16,7 +16,7 @@ enum { ALIGN = 16, CHUNK_MIN = 1024, CHUNK_MAX = HUGE_PAGE }; /* chunk sizes in 
 
 struct arena_chunk {
     struct arena_chunk *older;
-    size_t used, capacity; /* bytes of data: used so far, and available */
+    size_t used, capacity; /* used: bytes of data used so far; capacity: bytes of data that fit */
     _Alignas(ALIGN) unsigned char data[];
 };
 

@@ -13,7 +13,7 @@ hash_bytes(uint64_t h, const void *p, size_t n)
     return XXH3_64bits_withSeed(p, n, h);
 }
 
-/* ---- the table ---- */
+/* ---- adding and finding items of a table ---- */
 
 static struct hash_slot *
 hash_slot_at(const struct hash_table *t, uint64_t i)
@@ -99,7 +99,7 @@ hash_keep(struct hash_table *t, const void *data, size_t bytes)
     return k->data;
 }
 
-/* ---- digests ---- */
+/* ---- computing digests ---- */
 
 void
 digest_add(struct digest *d, uint64_t w)

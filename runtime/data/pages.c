@@ -69,7 +69,7 @@ remove_range(struct region *r, int i)
     memmove(r->free + i, r->free + i + 1, sizeof *r->free * (size_t)(r->nfree - i));
 }
 
-/* ---- allocating ---- */
+/* ---- allocating blocks ---- */
 
 static void *
 cut_from_region(struct region *r, size_t bytes)
@@ -122,7 +122,7 @@ pages_take(size_t bytes)
     return p;
 }
 
-/* ---- freeing ---- */
+/* ---- freeing blocks ---- */
 
 /* Adds a range to the free list, and returns the merged free range that contains it. */
 static struct range

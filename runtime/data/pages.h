@@ -8,7 +8,7 @@
  * not in the caches.
  *
  *                                   regions           separate mappings
- *     generation of an id           16.3 to 16.7 ms   17.1 ms
+ *     generation of a token         16.3 to 16.7 ms   17.1 ms
  *     product with the keys         17 us             28 us
  *     product with the values       14 us             24 us
  *

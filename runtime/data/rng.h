@@ -17,8 +17,8 @@ uint64_t rng_key(uint64_t seed, uint64_t ordinal);
  * words of block i / 2, the lower word first. piece: number of the micro-batch. */
 uint32_t rng_word(uint64_t key, uint64_t piece, uint64_t i);
 uint64_t rng_bits(uint64_t key, uint64_t piece, uint64_t i);
-/* Returns a uniform number in [0, 1) with `digits` random binary digits, at most 53. For up to 32 digits, uses the
- * element's 32 random bits (rng_word); for more, its 64 bits. */
+/* Returns a uniform number in [0, 1) with `digits` random binary digits, at most 53. Uses the 32 random bits of
+ * element i (rng_word) for up to 32 digits, else the element's 64 bits (rng_bits). */
 double rng_uniform(uint64_t key, uint64_t piece, uint64_t i, int digits);
 /* Return standard normal numbers. Two neighbouring elements share a pair of words (f64: two pairs): the even element
  * uses the cosine, the odd one the sine. */

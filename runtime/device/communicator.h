@@ -31,7 +31,7 @@ uint64_t communicator_name(int kind, bool edge, int32_t n, const int32_t *device
 enum { COMMUNICATOR_ID = 128 /* size of an id, bytes */ };
 struct communicator_post {
     void *of;
-    /* sends the id to the processes with the other ranks; E_BUS: the message cannot be sent */
+    /* sends the id to the processes with the other ranks; E_BUS: the id cannot be sent */
     int (*tell)(void *of, const struct communicator *c, const unsigned char id[COMMUNICATOR_ID]);
     /* Receives the id; blocks until it arrives. E_CANCEL: the run has failed in another process, so no id will
      * arrive. */
@@ -50,7 +50,8 @@ enum collective_verb {
 };
 struct collective_call {
     uint8_t verb, reduce, dtype; /* reduce: enum reduce; RED_NONE: no reduction */
-    /* number of elements of a dense block, > 0; COLLECT_REDUCE: number of elements of a rank's whole operand */
+    /* number of elements of a rank's dense block, > 0; for COLLECT_REDUCE, the block is the rank's complete
+     * operand */
     int64_t numel;
 };
 

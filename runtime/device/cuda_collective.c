@@ -23,7 +23,8 @@ struct cuda_communicator {
 /* protects `in` of all communicators, and the list `all`, which grows between runs */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_communicator *all;
-static atomic_bool cut; /* true: a failed run has cut communicators in `all` */
+/* true: after a failed run, the communicators in `all` were cut and cannot be used */
+static atomic_bool cut;
 
 struct communicator *
 cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
@@ -44,7 +45,7 @@ cuda_communicator_get(bool edge, int32_t n, const int32_t *device)
     return &c->face;
 }
 
-/* ---- connecting ---- */
+/* ---- connecting communicators ---- */
 
 static int
 gpu_of_rank(const struct communicator *c, int32_t comm_rank)
@@ -54,7 +55,8 @@ gpu_of_rank(const struct communicator *c, int32_t comm_rank)
     return d ? d->gpu : -1;
 }
 
-/* Frees the plug-in's communicators after a cut. No thread uses them then, because connect is called between runs. */
+/* Frees the plug-in's communicators that were cut. No thread uses them any more, because connect is called between
+ * runs. */
 static int
 mend_communicators(void)
 {
@@ -70,8 +72,8 @@ mend_communicators(void)
     return 0;
 }
 
-/* Creates the plug-in's communicator; from then on, cut() cuts it, too. *abroad: set to true if other processes have
- * ranks of the communicator. */
+/* Creates the plug-in's communicator; from then on, cut() cuts this communicator, too. *abroad: set to true if
+ * other processes have ranks of the communicator. */
 static void
 begin_connecting(struct cuda_communicator *c, bool *abroad)
 {
@@ -125,7 +127,7 @@ cuda_communicators_connect(int n, struct communicator *const *c, const struct co
     return status;
 }
 
-/* ---- a rank's part in a collective ---- */
+/* ---- beginning a rank's part in a collective ---- */
 
 static const int element_of[NDTYPE] = {
     [DT_F32] = CUDA_F32, [DT_F64] = CUDA_F64, [DT_BF16] = CUDA_BF16, [DT_F16] = CUDA_F16,
@@ -151,7 +153,7 @@ cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_
     return cuda_note(cuda_opened()->collect(own->in, comm_rank, &what, in, out));
 }
 
-/* ---- failed runs ---- */
+/* ---- cutting communicators after a failed run ---- */
 
 int
 cuda_cut_work(void)

@@ -53,7 +53,7 @@ struct gathering {
 static _Thread_local struct gathering own;
 static _Atomic int64_t ngraph, nreplay;
 
-/* ---- launching ---- */
+/* ---- launching the items of a tape ---- */
 
 static const char *
 launch_now(int gpu, const struct launch *l)
@@ -86,7 +86,7 @@ capture_tape(const struct tape *t)
     return whole ? graph : NULL;
 }
 
-/* ---- known tapes ---- */
+/* ---- finding tapes that were recorded before ---- */
 
 static void
 forget_graph(struct kept *k)
@@ -102,7 +102,8 @@ tapes_equal(const struct tape *a, const struct tape *b)
     return a->n == b->n && a->gpu == b->gpu && !memcmp(a->bytes, b->bytes, a->n);
 }
 
-/* Returns the record of this tape, and adds the record if the tape is new. *again: true if the tape is known. */
+/* Returns the record of a tape. Adds a record if the tape is new. *again: true if the thread has recorded the same
+ * tape before. */
 static struct kept *
 find_kept_graph(struct gathering *g, bool *again)
 {
@@ -175,7 +176,7 @@ cuda_graphs(void)
     return (struct cuda_graph_count){atomic_load(&ngraph), atomic_load(&nreplay)};
 }
 
-/* ---- gathering ---- */
+/* ---- recording launches on a tape ---- */
 
 /* Returns space for one more launch on the tape. The space is zeroed, because tapes are compared byte by byte.
  * NULL: the launch must be made at once. */

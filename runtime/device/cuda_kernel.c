@@ -34,7 +34,7 @@ struct cuda_kernel {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct hash_table kernels;
 
-/* ---- the cache on disk ---- */
+/* ---- keeping compiled kernels on disk ---- */
 
 /* Sets the cache folder; "": no cache on disk. */
 static void
@@ -178,7 +178,7 @@ cuda_kernel_about(struct str *text)
     str_free(&folder);
 }
 
-/* ---- kernels ---- */
+/* ---- compiling and loading kernels ---- */
 
 static int
 compile_text(const char *name, const char *prologue, const char *text, int major, int minor, void **binary,
@@ -207,7 +207,7 @@ binary_of(const char *name, const char *prologue, const char *text, int major, i
     return status;
 }
 
-/* Returns the kernel that was loaded for an earlier device on the same GPU; NULL: none. */
+/* Returns the kernel that an earlier device on the same GPU has loaded; NULL: none. */
 static void *
 shared_kernel(const struct cuda_kernel *k, int device, int gpu)
 {

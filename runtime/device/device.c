@@ -37,10 +37,11 @@ static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that 
  * current live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
 enum { CREST_FADES = 4096, CREST_SLACK = 4 };
 
-/* ---- kinds ---- */
+/* ---- defining the device kinds ---- */
 
-/* Blocks of at least this many bytes are allocated in regions of their own, because malloc leaves more memory unused
- * between allocations. Measured with tensors of 40,000 sizes up to 160 KB, allocated one after another:
+/* Blocks of at least `mapped` bytes are allocated in regions (pages.h) instead of by malloc, which leaves more
+ * memory unused between allocations. Measured with tensors of 40,000 sizes up to 160 KB, allocated one after
+ * another:
  *
  *     malloc    1.3 GB unused
  *     regions   0.2 GB unused
@@ -130,7 +131,8 @@ device_space(int kind, int32_t device)
     return flags & ONE_SPACE ? kind : NDEVICE_KIND + device * NDEVICE_KIND + kind;
 }
 
-/* The streams of a kind can access the bytes of the host, and of devices of the same kind. */
+/* Returns the kind whose streams copy: the streams of a kind can access the bytes of the host, and of devices of
+ * the same kind. */
 int
 device_carrier(int from, int to)
 {
@@ -147,7 +149,7 @@ stream_role_text(int role)
     return text[role];
 }
 
-/* ---- blocks ---- */
+/* ---- allocating and reusing blocks ---- */
 
 struct block {
     struct buffer buffer; /* must be the first member, because a buffer pointer is its block's pointer */
@@ -162,18 +164,20 @@ struct pool {
     const struct device_kind *kind;
     /* source from which the pool allocates; if source.take is NULL, the pool allocates memory of its device's kind */
     struct pool_source source;
-    const struct work_order *order; /* work that may access the pool's bytes between runs; NULL: none */
-    size_t limit_bytes;             /* memory limit, bytes; 0: no limit */
+    /* order of the work on streams that may access the pool's bytes between runs; NULL: no such work */
+    const struct work_order *order;
+    size_t limit_bytes; /* memory limit, bytes; 0: no limit */
     size_t idle_bytes;
     size_t crest; /* recent peak of live bytes */
     void *arena;
     struct pool_count count;
-    bool left; /* the owner has given up the pool (pool_leave); the drop of its last buffer frees the pool */
+    /* true: the owner has given up the pool (pool_leave), so the drop of the pool's last buffer frees the pool */
+    bool left;
     struct block *idle[NCLASS];
 };
 
-/* Returns the size class of a request. Sets the class's size in bytes: the request, rounded up to three binary
- * digits after the leading one. */
+/* Returns the size class of a request, and sets *capacity to the bytes of a block of this class: the request,
+ * rounded up to three binary digits after the leading one. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
@@ -212,8 +216,8 @@ is_number_open(const struct pool *p, uint64_t number)
     return p->order && number > atomic_load(&p->order->done);
 }
 
-/* Waits until the last work that accesses the memory is complete. Ignores errors of this work, which are reported
- * elsewhere. */
+/* Waits until the last work that accesses the memory is complete. number: number of this work. Ignores errors of
+ * the work, which are reported elsewhere. */
 static void
 await_all(const struct pool *p, uint64_t number)
 {
@@ -230,8 +234,8 @@ block_release(struct pool *p, struct block *b)
     free(b);
 }
 
-/* Removes the first block of the list that no running work accesses, and returns the block; NULL: none. With any =
- * true, removes the first block even if running work accesses it. */
+/* Removes and returns the first block of the list that no running work accesses; NULL: none. any true: removes the
+ * first block, even if running work accesses it. */
 static struct block *
 list_take(const struct pool *p, struct block **list, bool any)
 {
@@ -241,8 +245,8 @@ list_take(const struct pool *p, struct block **list, bool any)
     return b;
 }
 
-/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. With must = true, also
- * frees blocks that running work accesses, after waiting for that work. */
+/* Frees idle blocks, the largest size classes first, until at most `keep` bytes are idle. must true: also frees
+ * blocks that running work accesses, after waiting for that work. */
 static void
 pool_trim(struct pool *p, size_t keep, bool must)
 {
@@ -327,7 +331,7 @@ note_peak(struct pool *p)
     p->count.peak_bytes = MAX(p->count.peak_bytes, used_bytes(p));
 }
 
-/* ---- buffers ---- */
+/* ---- making and accessing buffers ---- */
 
 static uint32_t
 generation_of(const struct pool *p)
@@ -486,8 +490,8 @@ buffer_copy(const struct buffer *to, const struct buffer *from)
     return buffer_copy_part(to, from, 0, to->bytes);
 }
 
-/* Puts a freed block on its idle list. Before that, frees other idle blocks if too many bytes would be idle, because
- * the next request usually has the size class of the block that was just freed. */
+/* Puts a freed block on its idle list. If too many bytes would then be idle, first frees other idle blocks: the
+ * next request usually has the size of the block that was just freed. */
 static void
 block_idle(struct pool *p, struct block *b)
 {
@@ -543,7 +547,7 @@ buffer_retire(struct buffer **buffer)
     pool_trim(p, idle_floor, false);
 }
 
-/* ---- pools ---- */
+/* ---- making and freeing pools ---- */
 
 struct pool *
 pool_new(int kind, int device, size_t limit_bytes)

@@ -18,12 +18,14 @@ enum device_flags {
     HOST_READS = 1, /* host code may access the device's bytes directly */
     NO_BYTES = 2,   /* values have a layout but no bytes; a session prints plans, but does not run them */
     FUSES = 4,      /* computes chains of element-wise operators in one pass */
-    ONE_SPACE = 8,  /* devices of the kind share one memory space: they read each other's bytes in place */
-    COMPILES = 16,  /* has compiled kernels (kernels/cuda) */
-    ROLES = 32, /* a device has one stream per role (stream.h); unset: one stream per device, if the kind has streams */
-    MULTIPLIES = 64, /* a library may compute matrix products (kernels/cuda) */
+    /* all devices of the kind share one memory space: they read each other's bytes in place */
+    ONE_SPACE = 8,
+    COMPILES = 16, /* has compiled kernels (kernels/cuda) */
+    /* a device has one stream per role (stream.h); not set: a device has a single stream, if the kind has streams */
+    ROLES = 32,
+    MULTIPLIES = 64, /* a library may compute matrix products for the kind (kernels/cuda) */
     COLLECTS = 128,  /* a library runs collectives among its devices (communicator.h); implies ROLES */
-    CONVOLVES = 256, /* a library may compute convolutions (kernels/cuda) */
+    CONVOLVES = 256, /* a library may compute convolutions for the kind (kernels/cuda) */
 };
 
 struct stream;
@@ -76,8 +78,8 @@ struct device_kind {
      * device is complete. */
     int (*settle)(int device);          /* NULL: the kind's work launches nothing on a device. E_KERNEL */
     const struct device_events *events; /* events for the launched work; not NULL if settle is not NULL */
-    /* Called by stream work: begins a copy between memory spaces; settle waits for its end. Sets *begun to false
-     * if host code must copy, because the host memory is not pinned. NULL: host code always copies. E_KERNEL. */
+    /* Begins a copy between memory spaces, as part of stream work; settle waits for the end of the copy. *begun
+     * false: the host memory is not pinned, so host code must copy. carry NULL: host code always copies. E_KERNEL. */
     int (*carry)(int device, void *to, const void *from, const struct view_rows *rows, bool *begun);
     /* Sets the callback fn(of), which is called when work is complete. NULL: the stream's owner must poll. */
     void (*tell)(struct stream *s, void (*fn)(void *of), void *of);
@@ -86,27 +88,28 @@ struct device_kind {
     /* Returns the communicator of these devices, listed by rank; the kind owns it, and connect() creates the
      * library's part. edge: the communicator is a point-to-point link. */
     struct communicator *(*communicator)(bool edge, int32_t n, const int32_t *device);
-    /* Prepares collectives before a run. Makes communicators usable again after cut() has ended their collectives.
-     * Creates, in order, the communicators among the n that do not exist yet. Blocks until all processes with ranks
-     * have called connect. post: exchanges ids; may be NULL if no communicator to be created has ranks in other
-     * processes. E_KERNEL; E_CANCEL: cut() was called meanwhile. NULL: the kind has no library. */
+    /* Prepares the collectives of a run. Makes communicators that cut() has cut usable again. Creates those of the
+     * n communicators that do not exist yet, in order. Blocks until all processes with ranks have called connect.
+     * post: exchanges ids; may be NULL if no new communicator has ranks in other processes. E_KERNEL; E_CANCEL:
+     * cut() was called meanwhile. connect NULL: the kind has no library. */
     int (*connect)(int n, struct communicator *const *c, const struct communicator_post *post);
-    /* Called by stream work: begins a rank's part of a collective. On a link, the sender has no `out`, and the
-     * receiver no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
+    /* Begins a rank's part of a collective, as stream work. On a link, the sender has no `out`, and the receiver
+     * no `in`. E_KERNEL; E_CANCEL: the communicator was cut. The function may return STREAM_HELD. */
     int (*collect)(struct communicator *c, int32_t comm_rank, const struct collective_call *call,
                    const struct stream *s, const void *in, void *out);
-    /* Cuts communicators after a run has failed, because some ranks will not begin their parts. Waiting parts and
-     * connect() then return E_CANCEL until the next run. Any thread. */
+    /* Cuts the kind's communicators after a run has failed, because some ranks will not begin their parts. Parts
+     * that wait for these ranks, and connect(), then return E_CANCEL until the next run. Any thread. */
     void (*cut)(void);
 };
 const struct device_kind *device_kind(int kind);
 /* Returns the memory space of a device; devices in one space read each other's bytes in place. 0: the host's space. */
 int32_t device_space(int kind, int32_t device);
-/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces, because its
- * streams can access both spaces. For two devices of one kind, the streams of the reading device copy. -1: the
- * streams of neither kind can access both. */
+/* Returns the kind whose streams copy bytes between devices of two kinds in different memory spaces: the kind
+ * whose streams can access both spaces. For two devices of one kind, that is their kind, and the streams of the
+ * reading device copy. -1: the streams of neither kind can access both spaces. */
 int device_carrier(int from, int to);
-/* Test kinds: tests clear ONE_SPACE to imitate GPUs without peer access, and ROLES to imitate work without overlap. */
+/* The test kind async. Tests clear its flag ONE_SPACE to imitate GPUs without peer access, and its flag ROLES to
+ * imitate devices whose work does not overlap. */
 extern struct device_kind device_late;
 /* Least size of pinned cpu blocks, bytes. Smaller blocks, and all blocks in a process without GPUs, are not
  * pinned. Pinned blocks can be copied to and from GPUs during computation. */
@@ -119,8 +122,8 @@ enum { PINNED = 128 << 10 };
 struct work_order {
     uint64_t begun;        /* number of the last work that was begun */
     _Atomic uint64_t done; /* all work up to and including this number is complete */
-    /* Waits until the work with this number is complete. With must = true, leaves errors to be reported later. With
-     * must = false, reports errors at once; E_CANCEL means that the work is not complete. */
+    /* Waits until the work with this number is complete. must true: leaves the work's errors to be reported later.
+     * must false: returns these errors at once; E_CANCEL means that the work is not complete. */
     int (*await)(void *of, uint64_t number, bool must);
     void *of;
     uint64_t *failed; /* numbers of failed work, whose results are invalid */
@@ -133,7 +136,8 @@ struct buffer {
     void *data; /* address, aligned to 64 bytes */
     size_t bytes;
     int32_t nref;
-    uint32_t generation; /* generation of the source's memory (pool_source) when the buffer was created */
+    /* value of pool_source.generation when the buffer was created; a later value means that the content is lost */
+    uint32_t generation;
     /* number of the last work that accesses the buffer (touched), and of the last that writes it (written); 0: none */
     uint64_t touched, written;
 };
@@ -145,11 +149,12 @@ struct pool *pool_new(int kind, int device, size_t limit_bytes);
 struct pool_source {
     void *(*take)(void *of, size_t bytes);
     void (*give)(void *of, void *p);
-    /* Read and write bytes that another host stores. Addresses are in this process's address space, although the
-     * process itself never accesses them. Any thread. NULL: the bytes are local. */
+    /* Copy bytes between this process and another host, which stores them. The addresses are in this process's
+     * address space, although the process itself never accesses them. Any thread. NULL: the bytes are local. */
     int (*read)(void *of, void *to, const void *from, size_t bytes);
     int (*write)(void *of, void *to, const void *from, size_t bytes);
-    /* Copies bytes to this source from another source of a pool in the same cluster. NULL: use read and write. */
+    /* Copies bytes to this source from another source of a pool in the same cluster. bring NULL: the caller uses
+     * read and write. */
     int (*bring)(void *of, void *to, void *source_of, const void *from, size_t bytes);
     void *of;
     const uint32_t *generation; /* number that changes when all content is lost; NULL: content is never lost */
@@ -157,16 +162,16 @@ struct pool_source {
 void pool_from(struct pool *p, const struct pool_source *source);
 /* Returns true if the pool allocates from this source. */
 bool pool_is_from(const struct pool *p, const struct pool_source *source);
-/* Declares that work of this order may access the pool's bytes. The order must outlive the pool. */
+/* Sets the work order of a pool: work of this order may access the pool's bytes. The order must outlive the pool. */
 void pool_order(struct pool *p, const struct work_order *order);
 void pool_free(struct pool **p); /* call only after all buffers were dropped */
-/* Gives up the pool: it is freed when its last buffer is dropped, on any thread. The caller guards these drops by
- * a lock. */
+/* Gives up the pool. The drop of the pool's last buffer, on any thread, then frees the pool. The caller guards
+ * these drops by a lock. */
 void pool_leave(struct pool **p);
 void pool_limit(struct pool *p, size_t limit_bytes);
-/* Allocates a buffer. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of its limit free". bytes 0: a
- * buffer without data. The pool keeps freed blocks for requests of the same size class, as far as recent
- * needs justify. */
+/* Allocates a buffer. bytes 0: a buffer without data. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of
+ * its limit free". The pool keeps freed blocks for later requests of the same size class, up to a number of bytes
+ * that follows from recent needs. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */
 int buffer_new_for_host(struct pool *p, size_t bytes, struct buffer **out);
@@ -178,14 +183,14 @@ void buffer_hold(struct buffer *b);
 void buffer_drop(struct buffer **b);
 /* drops the buffer, and frees its memory instead of keeping it in the pool */
 void buffer_retire(struct buffer **b);
-/* Waits until host code may read (if `writes` is set, write) the bytes with the kind's functions. The functions
- * below call buffer_await(). E_KERNEL, E_CANCEL: see work_order.await. */
+/* Waits until host code may read the bytes with the kind's functions; with writes = true, until it may write them.
+ * The functions below call buffer_await(). E_KERNEL, E_CANCEL: see work_order.await. */
 int buffer_await(const struct buffer *b, bool writes);
 /* Returns true if work that wrote the buffer has failed, so that its content is invalid. */
 bool buffer_failed(const struct buffer *b);
-/* Returns the bytes in host memory in *data: in place (*copy is NULL), or in *copy, which the caller frees, even
- * after an error. Call between runs. A thread other than the session's may call it only if no unfinished work
- * writes the bytes. */
+/* Returns the buffer's bytes in host memory. *data: address of the bytes. *copy: NULL if *data is the buffer
+ * itself; else a copy, which the caller frees, even after an error. Call between runs. A thread other than the
+ * session's may call the function only if no unfinished work writes the bytes. */
 int buffer_on_host(const struct buffer *b, void **data, void **copy);
 int buffer_device(const struct buffer *b); /* returns the number of the buffer's device within its kind */
 /* Returns true if the content was lost together with the host that stored it; reading the buffer then fails with
@@ -197,7 +202,7 @@ bool buffer_host_reads(const struct buffer *b);
 /* Returns true if the kind's functions can access the bytes; false: only the pool's source can. */
 bool buffer_is_here(const struct buffer *b);
 int buffer_write(const struct buffer *b, const void *from);
-/* both buffers must have equal size and kind */
+/* copies all bytes; both buffers must have equal size and kind */
 int buffer_copy(const struct buffer *to, const struct buffer *from);
 /* Copies a part of a buffer. May be called on any thread while the session holds both buffers. */
 int buffer_copy_part(const struct buffer *to, const struct buffer *from, size_t at, size_t bytes);

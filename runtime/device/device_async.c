@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- memory ---- */
+/* ---- allocating memory that faults for host code ---- */
 
 static const size_t LATE_BYTES = (size_t)1 << 38;
 
@@ -26,7 +26,7 @@ struct range {
     size_t bytes;
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* start of two ranges of LATE_BYTES each: the first faults, the second stores the bytes */
+/* start of two address ranges of LATE_BYTES each: accesses to the first fault, and the second stores the bytes */
 static char *base;
 static size_t used;
 static struct range *idle;
@@ -126,7 +126,7 @@ async_fill(void *p, int byte, size_t bytes)
     return 0;
 }
 
-/* ---- streams ---- */
+/* ---- making streams ---- */
 
 static int
 async_stream_new(int device, int role, bool driven, struct stream **out)

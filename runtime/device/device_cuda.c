@@ -28,9 +28,10 @@ static _Atomic size_t taken_bytes[CUDA_DEVICES];
 static const char *_Atomic broken; /* first error of a GPU; NULL: none */
 static int first;                  /* number of the first device of `choice` among the cluster's devices of the kind */
 static unsigned abilities;         /* flags COMPILES, MULTIPLIES... of the devices in `choice` */
-static bool elsewhere;             /* true: this process has no devices of the kind, but other processes have */
+/* true: other processes have devices of the kind, but this process has none */
+static bool elsewhere;
 
-/* ---- the plug-in ---- */
+/* ---- opening the plug-in ---- */
 
 static int
 load_cuda_plugin(void)
@@ -54,7 +55,7 @@ load_cuda_plugin(void)
         version, CUDA_PLUGIN_VERSION);
 }
 
-/* ---- naming devices ---- */
+/* ---- parsing and choosing devices ---- */
 
 static int
 add_gpu(struct cuda_choice *c, int gpu, int parts)
@@ -239,7 +240,8 @@ cuda_opened(void)
     return plugin;
 }
 
-/* Returns the device with this index. Takes no lock, because the devices do not change once work runs on them. */
+/* Returns the i-th device of this process. Takes no lock, because the devices do not change once work runs on
+ * them. */
 const struct cuda_device *
 cuda_device_at(int i, int *major, int *minor)
 {
@@ -255,9 +257,9 @@ cuda_index(int device)
     return device - first;
 }
 
-/* ---- memory ---- */
+/* ---- allocating and copying memory ---- */
 
-/* Fails with the first error of a GPU, if there was one. */
+/* Fails with the first error that a GPU has reported, if there was one. */
 static int
 say_broken(void)
 {
@@ -339,7 +341,7 @@ cuda_reach(void *p)
     return p;
 }
 
-/* ---- streams ---- */
+/* ---- making streams ---- */
 
 static int
 cuda_settle(int device)

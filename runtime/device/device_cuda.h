@@ -34,14 +34,16 @@ enum cuda_after {
     CUDA_GELU_SLOPE, /* f(v) = v gelu'(aux) */
 };
 struct cuda_matrix {
-    int64_t row, col; /* strides, elements: row: between rows; col: between columns; one of them is 1 (in y: col) */
-    int64_t batch;    /* stride between the matrices of the batch, elements; 0: all products use the same matrix */
+    /* strides, elements: row: distance of rows; col: distance of columns. One of them is 1; in y: col */
+    int64_t row, col;
+    int64_t batch; /* stride between the matrices of the batch, elements; 0: all products use the same matrix */
 };
 struct cuda_product {
-    int64_t from, to;  /* types as enum cuda_real: from: of x and w; to: of bias, aux and y */
-    int64_t after;     /* the epilogue f: a value of enum cuda_after */
-    int64_t bias, aux; /* 1: the operand is present. bias: n numbers; aux: has the strides of y */
-    int64_t tf32;      /* 1: f32 operands x and w may be rounded to TF32 */
+    int64_t from, to; /* dtypes, as enum cuda_real: from: of x and w; to: of bias, aux and y */
+    int64_t after;    /* the epilogue f: a value of enum cuda_after */
+    /* 1: the call has the operand. bias: n numbers; aux: a matrix with the strides of y */
+    int64_t bias, aux;
+    int64_t tf32; /* 1: f32 operands x and w may be rounded to TF32 */
     int64_t m, n, k, batch;
     struct cuda_matrix x, w, y;
 };
@@ -50,15 +52,15 @@ struct cuda_product {
  * ...] w[o, c, p, q], with zeros outside of x. n: image; o: output channel; c: input channel; u, v: position in y;
  * p, q: position in w. If x has more channels than w, the channels of x form groups, and the channels o are
  * divided into the same number of groups. As for products, sums are f32 or f64, and all fields are 64-bit words. */
-/* the operand that the call computes; its factors are the other two of x, w, y, in this order */
+/* the operand that the call computes. The factors of the call are the other two operands, in the order x, w, y */
 enum cuda_makes { CUDA_MAKES_Y, CUDA_MAKES_X, CUDA_MAKES_W };
 struct cuda_image {
-    /* sizes are not 0. Strides, in elements: one of them is 1, and no two elements share memory */
+    /* sizes (none is 0) and strides, elements. One stride is 1, and no two elements share memory */
     int64_t size[4], stride[4];
 };
 struct cuda_convolution {
     int64_t makes;    /* enum cuda_makes: which of y, x, w the call computes */
-    int64_t from, to; /* types as enum cuda_real: from: of the factors; to: of the result */
+    int64_t from, to; /* dtypes, as enum cuda_real: from: of the factors; to: of the result */
     int64_t tf32;     /* 1: f32 factors may be rounded to TF32 */
     int64_t stride[2], padding[2], dilation[2];
     struct cuda_image x, w, y;
@@ -118,8 +120,9 @@ struct cuda_plugin {
     const char *(*launch)(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
     /* Returns name and version of the library for matrix products. NULL: there is none; *why is the reason. */
     const char *(*library)(const char **why);
-    /* Returns the algorithm with which the library computes a product on this GPU, and its scratch memory. The
-     * result is kept until the process ends, and is the same for equal products. NULL: the library has no algorithm. */
+    /* Returns the algorithm with which the library computes a product on this GPU, and the size of its scratch
+     * memory. The algorithm is kept until the process ends, and is the same for equal products. NULL: the library
+     * has no algorithm. */
     void *(*product)(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
     cuda_algo_fn *multiply;
     const char *(*settle)(int gpu);
@@ -145,8 +148,9 @@ struct cuda_plugin {
     void *(*communicator)(int n, const int *gpu);
     /* Creates an id of CUDA_ID bytes for one communicator. */
     const char *(*identify)(void *id);
-    /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until all of
-     * them have called it, the communicator is cut, or left() returns true (left NULL: never). */
+    /* Connects the communicator to the ranks in other processes that call connect() with this id. Blocks until one
+     * of these events: all of them have called connect(); the communicator is cut; left() returns true (left NULL:
+     * never). */
     const char *(*connect)(void *communicator, const void *id, bool (*left)(void *of), void *of);
     /* Launches a rank's part of a collective on the rank's GPU. The part completes only after all ranks have
      * launched their parts. All ranks must launch collectives in the same order. On a cut communicator, launches
@@ -172,15 +176,16 @@ struct cuda_plugin {
 enum { CUDA_DEVICES = 64 };
 struct cuda_choice {
     int n;
-    bool all;  /* the text names every GPU, but this process cannot list them (parsed with `here` false), so n is 0 */
-    bool nccl; /* use the library for collectives among the devices */
+    /* true: the text names every GPU, but cuda_parse with `here` false cannot count the GPUs, so n is 0 */
+    bool all;
+    bool nccl; /* true: the library runs collectives among the devices */
     struct cuda_device {
         int gpu, parts;
     } device[CUDA_DEVICES];
 };
 
-/* Adds the devices that a text names: "all", "0", or "0x4" (four devices that share GPU 0). here: checks them with
- * this process's driver; otherwise only parses the text. E_PLACE: no plug-in, no driver, or no such GPU. */
+/* Adds the devices that a text names: "all", "0", or "0x4" (four devices that share GPU 0). here true: checks the
+ * GPUs with this process's driver; false: only parses the text. E_PLACE: no plug-in, no driver, or no such GPU. */
 int cuda_parse(const char *text, bool here, struct cuda_choice *c);
 /* Sets the devices of the kind. E_PLACE: another process uses a GPU exclusively; there is no library for
  * collectives; or devices share a GPU. E_STATE: the process has already chosen other devices. */
@@ -190,17 +195,18 @@ int cuda_gpu_of(int device, struct cuda_gpu *out);
 /* Returns the flags (COMPILES, MULTIPLIES, CONVOLVES, COLLECTS) of the devices of this process. Call after devices
  * were chosen. */
 unsigned cuda_abilities(void);
-/* Numbers the devices of the kind across the processes of a cluster. This process has n devices, numbered from
- * `first` on; n is the number of devices that it has chosen, or 0. Plans use only the abilities that all processes
- * have. A process without devices launches and compiles nothing. E_PLACE: this process has fewer devices or
- * abilities. Call only while no work of the kind is in progress; session's thread. */
+/* Numbers the devices of the kind across the processes of a cluster. The devices of this process get the numbers
+ * first to first + n - 1. `abilities`: the flags that the devices of all processes have; plans use only these.
+ * With n = 0, this process launches and compiles nothing. E_PLACE: the process has chosen another number of
+ * devices than n, or its devices lack one of the flags. Call only while no work of the kind is in progress;
+ * session's thread. */
 int cuda_join(unsigned abilities, int first, int n);
 
 /* Pins host memory, if devices are chosen and the memory can be pinned. Session's thread. */
 void cuda_pin(void *p, size_t bytes);
 void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
-/* ---- kernels: cuda_kernel.c compiles each kernel once per compute capability, and keeps it in the process and on
+/* ---- kernels: cuda_kernel.c compiles a kernel once per compute capability, and keeps the result in memory and on
  * disk ---- */
 
 struct cuda_kernel;
@@ -230,8 +236,8 @@ int cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_facto
 
 /* Sets whether this thread gathers its launches in order to replay repeated sequences as one graph. */
 void cuda_graph_gather(bool on);
-/* Launches what this thread has gathered. Call this function before the thread waits, records an event, waits for
- * an event, or puts other work on its stream. E_KERNEL. */
+/* Launches the work that this thread has gathered. Call this function before the thread waits, records an event,
+ * waits for an event, or puts other work on its stream. E_KERNEL. */
 int cuda_graph_launch(void);
 /* Launch a kernel or a library call at once or, with gathering on, later. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
@@ -256,9 +262,9 @@ void cuda_collect_cut(void);
 /* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete; else 0. */
 int cuda_cut_work(void);
 
-/* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in,
- * cuda_device_at device i of the process, and cuda_index the process's index of a device. cuda_note reports an error
- * of a GPU; the process keeps the first error. */
+/* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in.
+ * cuda_device_at returns the i-th device of this process. cuda_index converts a device number of the cluster to
+ * such an index i. cuda_note reports an error of a GPU; the process keeps the first error. */
 const struct cuda_plugin *cuda_opened(void);
 /* NULL: i is not less than the number of devices of the process */
 const struct cuda_device *cuda_device_at(int i, int *major, int *minor);

@@ -20,7 +20,7 @@ enum stream_role {
     STREAM_MOVE,    /* boxing (redistribution) among devices that can read each other's memory */
     STREAM_COLLECT, /* collectives of a library, which wait for other devices */
     STREAM_SEND,    /* sends by a library, which wait for the receiver: one stream per link */
-    STREAM_RECV,    /* receives by a library: one stream per link */
+    STREAM_RECV,    /* receives by a library, which wait for the sender: one stream per link */
     NSTREAM,
 };
 const char *stream_role_text(int role); /* returns the role's name, "compute" or "in" */
@@ -31,8 +31,9 @@ struct stream {
     int device, role; /* device: number within the kind; role: enum stream_role */
 };
 
-/* One item of work: host code that computes a kernel, or launches it on a device. Memory that the item points to must
- * stay valid until the work is complete. Work accesses bytes only at addresses from stream_reach(). */
+/* An item of work for a stream: host code that computes a kernel, or launches it on a device. Memory to which the
+ * item points must stay valid until the work is complete. Work accesses bytes only at addresses from
+ * stream_reach(). */
 enum { STREAM_HELD = -1 };
 struct stream_work {
     /* Does the item's work. Returns 0, or an error code after fail() (see stream_trouble). On a driven stream, run
@@ -42,8 +43,10 @@ struct stream_work {
     void *const *in, *const *out;
     void *scratch;
     uint64_t piece;
-    struct finding *find; /* receives invalid data (op.h); NULL: the work does not check data */
-    bool launches;        /* true: `run` accesses no bytes on the host; it only launches device work, in order */
+    /* receives the first invalid element of the data (op.h); NULL: the work does not check data */
+    struct finding *find;
+    /* true: `run` only launches device work, in order, and accesses no bytes on the host */
+    bool launches;
 };
 
 /* Enqueues work. s NULL: runs the work now. */
@@ -69,8 +72,8 @@ stream_wait(struct stream *s, const struct stream *other, int64_t mark)
 {
     s->kind->wait(s, other, mark);
 }
-/* Makes the completion of the work enqueued so far visible as soon as that work is complete, instead of together
- * with later work. Called if another stream or thread waits for that work. */
+/* Makes the completion of the work enqueued so far visible as soon as this work is complete, not only together
+ * with later work. Called if another stream or thread waits for the work. */
 static inline void
 stream_show(struct stream *s)
 {
@@ -84,8 +87,8 @@ stream_tell(struct stream *s, void (*fn)(void *of), void *of)
     if (s->kind->tell) s->kind->tell(s, fn, of);
     return s->kind->tell;
 }
-/* Returns 0 or, after fail(), the error of the first work that failed before a passed mark. After a failure, the
- * stream begins no more work. If the stream is idle, the call also clears the error. */
+/* Returns 0 or, after fail(), the error of the stream's first failed work, if that work precedes the mark. After a
+ * failure, the stream begins no more work. If the stream is idle, the call also clears the error. */
 static inline int
 stream_trouble(struct stream *s, int64_t mark)
 {

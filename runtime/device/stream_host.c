@@ -30,8 +30,8 @@
 enum { CAPACITY = 4096, SPIN_NS = 2000, LAUNCHED = 8, GROUP = 32 };
 
 struct item {
-    /* the work. If its run is NULL, the item is not work: it is a wait for `mark` of stream `other` or, if `other`
-     * is NULL, the end of a group */
+    /* the item's work. If its run is NULL, the item only waits for `mark` of stream `other`; with `other` NULL,
+     * too, the item ends a group */
     struct stream_work work;
     const struct stream *other;
     int64_t mark;
@@ -43,11 +43,14 @@ struct host_stream {
     pthread_t thread;
     struct waker more; /* wakes the stream's thread when work is enqueued */
     _Atomic bool quit;
-    /* enqueued: items so far, written by the owner; done: completed items, written by the thread */
+    /* enqueued: number of items enqueued so far, written by the owner; done: number of completed items, written by
+     * the thread */
     _Atomic int64_t enqueued, done;
-    /* items launched so far, written by the thread; items from `done` to `begun` are in flight on the device */
+    /* number of items launched so far, written by the thread; items from `done` to `begun` are in flight on the
+     * device */
     _Atomic int64_t begun;
-    /* items taken from the ring so far; items from `begun` to `taken` are in the group that is being launched */
+    /* number of items taken from the ring so far; items from `begun` to `taken` are in the group that is being
+     * launched */
     int64_t taken;
     int64_t ngroup, ngone; /* number of groups launched, and of groups completed */
     void *event[LAUNCHED]; /* events: the event after group g is at index g % LAUNCHED; NULL: the kind has no events */
@@ -79,8 +82,8 @@ host_stream_mark(const struct stream *s)
     return atomic_load_explicit(&host(s)->enqueued, memory_order_relaxed);
 }
 
-/* Copies the error text of the stream's thread, so that the owner can read it. n: mark of the work before the failed
- * item. */
+/* Copies the error text of the stream's thread, so that the owner can read the text. n: mark of the work before
+ * the failed item. */
 static void
 keep_stream_failure(struct host_stream *s, int status, int64_t n)
 {
@@ -89,8 +92,8 @@ keep_stream_failure(struct host_stream *s, int status, int64_t n)
     atomic_store_explicit(&s->failed, n, memory_order_release);
 }
 
-/* Returns true if the items after this wait may begin: the other stream's work is complete, or it is in flight and
- * the device itself can wait for it. */
+/* Returns true if the items after this wait may begin: the work of the other stream is complete, or that work is
+ * in flight and the device itself can wait for it. */
 static bool
 may_follow(const struct item *i)
 {
@@ -100,8 +103,9 @@ may_follow(const struct item *i)
            (waits && atomic_load_explicit(&other->begun, memory_order_acquire) >= i->mark);
 }
 
-/* Returns the event of the first group that contains the mark. If the slot of that event was reused, returns an
- * event that follows later work, too. That work is already launched, so a wait for the event ends. */
+/* Returns an event after the work of the mark: the event of the first group that contains the mark. If the slot of
+ * that event was reused, returns an event that follows later work, too. That work is already launched, so a wait
+ * for the event ends. */
 static void *
 event_behind(const struct host_stream *s, int64_t mark)
 {
@@ -143,7 +147,7 @@ is_done(struct host_stream *s, int64_t n)
     if (s->tell) s->tell(s->tell_of);
 }
 
-/* Records the first error that the device reports for work after mark n. */
+/* Records an error that the device has returned for work after mark n, unless an earlier error is recorded. */
 static void
 hear_status(struct host_stream *s, int status, int64_t n)
 {
@@ -226,7 +230,7 @@ stream_has_work(struct host_stream *s)
     return s->taken < atomic_load_explicit(&s->enqueued, memory_order_acquire);
 }
 
-/* Returns the stream that the oldest item waits for; NULL: the item may begin. */
+/* Returns the stream for whose work the oldest item waits; NULL: the item may begin. */
 static struct host_stream *
 held_by(struct host_stream *s)
 {
@@ -249,7 +253,8 @@ begin_next_item(struct host_stream *s)
     if (launches) {
         if (!i->work.run || s->taken - s->begun == GROUP) launch_taken(s);
     } else {
-        finish_item(s, n + 1); /* waits for all launched work, because no event follows work of host code */
+        /* no event follows work of host code, so this call waits for all launched work */
+        finish_item(s, n + 1);
         s->begun = n + 1;
     }
     return true;

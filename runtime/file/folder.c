@@ -18,7 +18,8 @@ enum { MAX_INDEX = 100 << 20 };
 
 /* The file formats in which a folder can store a model, preferred first. */
 static const struct storage {
-    const char *single, *ending; /* name of a file with the complete model; ending of its shards */
+    /* single: name of a file that has the complete model; ending: ending of shard files' names */
+    const char *single, *ending;
     const struct format *format;
 } storages[] = {
     {"model.safetensors", ".safetensors", &format_safetensors},

@@ -20,7 +20,7 @@
 
 enum { MAX_KEY = 65535, MAX_TEXT = 1 << 16, MAX_NEST = 4, ALIGNMENT = 32 };
 
-/* ---- dtypes of tensors ---- */
+/* ---- finding the dtype of a tensor ---- */
 
 /* Types of tensors, by number in the file. dtype DT_NONE: values are decoded (coding.h) or, without a decoder, can
  * only be listed. name NULL: the format does not use the number, or the type is newer than this table. */
@@ -58,7 +58,7 @@ gguf_set_type(struct tensors *f, struct entry *e, uint32_t type)
                 e->name, (long long)row, e->coding->elements, name);
 }
 
-/* ---- named values ---- */
+/* ---- reading named values ---- */
 
 enum { VALUE_BOOL = 7, VALUE_TEXT, VALUE_LIST };
 static const struct {
@@ -244,7 +244,7 @@ gguf_list(const struct tensors *f, const char *key, gguf_visit *visit, void *arg
     return status;
 }
 
-/* ---- tensors ---- */
+/* ---- reading the list of tensors ---- */
 
 static int
 gguf_take_tensor(struct tensors *f, struct cursor *c, char *scratch)
@@ -291,8 +291,8 @@ least_bytes(const struct entry *e)
     return e->type.dtype != DT_NONE ? entry_bytes(e) : type_numel(&e->type) > 0;
 }
 
-/* Checks that no two tensors of a file overlap; no known program writes files in which tensors overlap. from: the
- * file's first entry. */
+/* Checks that no two tensors of a file overlap. (No known program writes overlapping tensors.) from: the file's
+ * first entry. */
 static int
 lie_apart(const struct tensors *f, int32_t from)
 {

@@ -12,7 +12,7 @@
 
 enum { NHEAD = 256, HEAD = 4 * NHEAD, MAGIC_MODEL = 20240326 };
 
-/* ---- checkpoints ---- */
+/* ---- reading checkpoints ---- */
 
 enum size { LENGTH, VOCAB, LAYERS, HEADS, WIDTH, PADDED, NSIZE };
 static const char *const size_names[NSIZE] = {"max_seq_len", "vocab_size", "num_layers",
@@ -97,7 +97,7 @@ open_llmc(struct tensors *f, struct source *s)
 
 const struct format format_llmc = {.name = "llmc", .open = open_llmc};
 
-/* ---- tokens ---- */
+/* ---- reading files of token ids ---- */
 
 static const struct {
     int32_t magic, version;
@@ -137,7 +137,7 @@ token_file_of(int64_t *ids, int64_t n)
     return (struct token_file){source_of_bytes("ids", ids, sizeof *ids * (size_t)n), n, 0, sizeof *ids};
 }
 
-/* ---- ids, converted to 64 bits in blocks ---- */
+/* ---- converting ids to 64 bits, in blocks ---- */
 
 VECTOR static void
 widen_u16(const void *in, int64_t n, int64_t *out)

@@ -21,7 +21,7 @@ static const struct {
     {"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"i4", DT_I32}, {"i8", DT_I64}, {"u1", DT_U8}, {"b1", DT_BOOL},
 };
 
-/* ---- the header ---- */
+/* ---- parsing the header ---- */
 
 struct parser {
     const char *name; /* file name for error texts */
@@ -223,7 +223,7 @@ open_npy(struct tensors *f, struct source *s)
 
 const struct format format_npy = {.name = "npy", .ending = ".npy", .open = open_npy};
 
-/* ---- writing ---- */
+/* ---- writing a file ---- */
 
 static void
 write_header(const struct type *t, struct str *s)

@@ -33,7 +33,7 @@ does_not_match(const struct entry *part, const struct entry *weight)
     return status;
 }
 
-/* ---- numbers with a scale for each block ---- */
+/* ---- scaling numbers that have a scale for each block ---- */
 
 enum { NUMBERS, SCALE };
 
@@ -93,7 +93,7 @@ scaled_blocks(const struct quantisation *how, const struct entry *e, struct quan
     return 0;
 }
 
-/* ---- MXFP4 ---- */
+/* ---- decoding MXFP4 weights ---- */
 
 /* Decodes box b of an MXFP4 weight. The weight is (experts, inputs, outputs), but its numbers are stored as
  * (experts, outputs, inputs / 32, 16 bytes). g0, ng: first group of 32 inputs that `numbers` and `scales` hold, and
@@ -138,7 +138,7 @@ mxfp4_make(const struct entry *numbers, const struct entry *scales, struct entry
     return 0;
 }
 
-/* ---- GPTQ and AWQ: 32 / bits numbers in each 32-bit word ---- */
+/* ---- decoding GPTQ and AWQ: each 32-bit word has 32 / bits numbers ---- */
 
 enum { WORDS, SCALES, ZEROS, GROUPS };
 
@@ -252,7 +252,7 @@ words_make(const struct quantisation *how, struct quantised *q, struct entry *e)
     return 0;
 }
 
-/* ---- bitsandbytes, 4 bits: two numbers in each byte are indices of a table of 16 values ---- */
+/* ---- decoding bitsandbytes, 4 bits: each byte has two indices into a table of 16 values ---- */
 
 enum { BYTES, ABSMAX, TABLE, STATE_NF4, STATE_FP4, OUTER_ABSMAX, OUTER_TABLE };
 
@@ -360,7 +360,7 @@ bnb4_make(struct tensors *f, struct quantised *q, struct entry *e)
     return is_part_list(q->part[OUTER_TABLE], DT_F32, 256) ? 0 : does_not_match(q->part[OUTER_ABSMAX], e);
 }
 
-/* ---- bitsandbytes, 8 bits: each row has a scale, the greatest magnitude, which is stored as 127 ---- */
+/* ---- decoding bitsandbytes, 8 bits: a row's greatest magnitude is stored as 127, with a scale ---- */
 
 static int
 bnb8_read(struct tensors *f, const struct entry *e, const struct box *b, float *out)
@@ -385,8 +385,8 @@ bnb8_read(struct tensors *f, const struct entry *e, const struct box *b, float *
 static const struct layout_of_parts {
     const char *method;
     const char *ending[QUANTISED_PARTS];
-    const char *weight; /* ending of the weight's name */
-    int npart;          /* number of tensors that must exist */
+    const char *weight; /* ending of the name that the weight gets */
+    int npart;          /* number of tensors without which the weight is incomplete */
 } layouts[] = {
     {"scaled", {".weight", ".weight_scale"}, ".weight", 2},
     {"scaled", {".weight", ".weight_scale_inv"}, ".weight", 2},
@@ -401,11 +401,11 @@ static const struct layout_of_parts {
     {"bnb8", {".weight", ".SCB"}, ".weight", 2},
 };
 
-/* Endings of tensors that concern the quantisation of activations, which Rille does not do, or the order of bytes on
- * a GPU. */
+/* Endings of the names of tensors that are ignored: tensors for quantised activations, which Rille does not
+ * support, and tensors for the order of bytes on a GPU. */
 static const char *const unused[] = {".input_scale", ".output_scale", ".k_scale", ".v_scale", ".weight_format"};
 
-struct weights { /* the entries that tensors_dequantise() makes */
+struct weights { /* the entries that tensors_dequantise() makes of quantised weights */
     struct tensors *f;
     const struct quantisation *how;
     bool *used; /* by entry of the file: true if the entry is part of a weight */
@@ -508,7 +508,7 @@ replace_parts(struct weights *w)
     return tensors_seal(f);
 }
 
-/* ---- blocks ---- */
+/* ---- adding the blocks of GGUF's quantised types as tensors ---- */
 
 /* For each value X that is stored in blocks of a quantised type, adds an entry X.blocks with the bytes of the
  * blocks. */

@@ -18,10 +18,11 @@ struct quantised {
     struct entry *part[QUANTISED_PARTS]; /* tensors of the weight; NULL: absent */
     int32_t bits;                        /* bits per number */
     int64_t group;                       /* number of inputs that share a scale */
-    int64_t block[MAX_DIM];              /* scaled: sizes of the blocks that share a scale */
+    int64_t block[MAX_DIM];              /* sizes of the blocks that share a scale, for method "scaled" */
     bool minus_one;                      /* true: the file stores each zero point minus 1 */
-    int64_t nested;                      /* bnb4: number of scales that share a scale; 0: scales are floats */
-    float offset;                        /* bnb4: number added to each scale, if nested > 0 */
+    /* number of scales that share a second scale, for method "bnb4"; 0: scales are stored as floats */
+    int64_t nested;
+    float offset; /* number added to each scale, for method "bnb4" with nested > 0 */
 };
 
 /* How a checkpoint is quantised. method, and its tensors:
@@ -35,9 +36,12 @@ struct quantised {
 struct quantisation {
     const char *method;
     int32_t bits;
-    int64_t group;         /* gptq, awq: number of inputs that share a scale; -1: all */
-    int64_t rows, columns; /* scaled: size of a block; 0: none */
-    bool minus_one;        /* gptq: if true, the file stores each zero point minus 1 */
+    /* number of inputs that share a scale, for methods "gptq" and "awq"; -1: all inputs */
+    int64_t group;
+    /* size of a block that shares a scale, for method "scaled"; 0: a scale for each row, or one for the whole
+     * weight */
+    int64_t rows, columns;
+    bool minus_one; /* true: the file stores each zero point minus 1, for method "gptq" */
 };
 /* Replaces the tensors of each quantised weight by the weight. E_ARG: unknown method. E_IO: tensors of a weight
  * are missing, or do not fit together. */

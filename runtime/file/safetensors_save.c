@@ -21,7 +21,7 @@
 #define DIGEST_HEAD "{\"__metadata__\":{\"rille.digest\":\""
 enum { DIGEST_AT = 8 + sizeof DIGEST_HEAD - 1, DIGEST_SIZE = sizeof NO_DIGEST - 1, BLOCK = 1 << 20 };
 
-/* ---- the header ---- */
+/* ---- writing the header ---- */
 
 /* Orders items for writing: wider dtypes first, so that each value begins at a multiple of its width. */
 static int
@@ -102,7 +102,7 @@ head_make(const char *path, int n, const struct save_item *item, const struct sa
                 (unsigned long long)length);
 }
 
-/* ---- one file ---- */
+/* ---- saving one file ---- */
 
 static void
 update_xxh3(void *state, const void *bytes, int64_t n)
@@ -203,7 +203,7 @@ safetensors_verify(const char *path)
     return status;
 }
 
-/* ---- a folder of shards ---- */
+/* ---- saving a folder of shard files ---- */
 
 #define SINGLE "model.safetensors"
 #define INDEX  "model.safetensors.index.json"

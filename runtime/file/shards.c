@@ -11,7 +11,7 @@
 
 enum { DIGEST_TEXT = 16 };
 
-/* ---- writing ---- */
+/* ---- writing the manifest ---- */
 
 static json_t *
 file_json(const struct shard_file *f)
@@ -66,7 +66,7 @@ shards_write(int nfile, const struct shard_file *file, int nvalue, const struct 
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- reading the manifest ---- */
 
 static int
 manifest_bad(const struct source *s, const char *why)
@@ -218,7 +218,7 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
     return status;
 }
 
-/* ---- copies: bytes of a file that belong to a box ---- */
+/* ---- listing the copies from a file to a box in memory ---- */
 
 struct axis { /* an axis of the intersection of two boxes */
     int64_t n, from_stride, to_stride;

@@ -16,7 +16,7 @@
 static const struct format *const formats[] = {&format_safetensors, &format_npy,   &format_npz,
                                                &format_gguf,        &format_torch, &format_llmc};
 
-/* ---- opening ---- */
+/* ---- opening a set of tensors ---- */
 
 /* Returns true if the path has one of the endings, which are separated by spaces. */
 static bool
@@ -188,7 +188,7 @@ entry_fits(const struct entry *e, int64_t end)
                 entry_told(e, is), (long long)n, (long long)e->offset, (long long)end);
 }
 
-/* ---- reading ---- */
+/* ---- reading boxes of tensors ---- */
 
 int
 entry_check(const struct tensors *f, const struct entry *e)
@@ -236,7 +236,7 @@ decode_some(const struct entry *e, int64_t lo, int64_t hi, char *out)
     return 0;
 }
 
-/* Reads elements lo to hi - 1 of a coded value. */
+/* Reads elements lo to hi - 1 of a value that is stored in blocks (coding.h), and decodes them. */
 static int
 read_coded(const struct entry *e, int64_t lo, int64_t hi, char *out)
 {
@@ -259,7 +259,8 @@ read_runs(const struct entry *e, const struct type *t, const struct box *b, char
     struct window w = {0};
     if (box_numel(b, t->ndim) == 0) return 0;
     type_strides(t, stride);
-    while (outer > 0 && run == stride[outer - 1]) { /* the box covers all axes after this one completely */
+    /* the box covers all axes after this axis completely, so the run includes this axis, too */
+    while (outer > 0 && run == stride[outer - 1]) {
         outer--;
         run *= b->hi[outer] - b->lo[outer];
     }

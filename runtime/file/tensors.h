@@ -29,8 +29,8 @@ struct entry {
     const struct coding *coding;
     const struct source *source;
     int64_t offset; /* position of the first element in the source, bytes */
-    bool swap;      /* values are big-endian */
-    bool fortran;   /* column-major: the first axis is contiguous */
+    bool swap;      /* true: values are big-endian */
+    bool fortran;   /* true: column-major, so the first axis is contiguous */
     int32_t npart;  /* number of shards (shards.h); 0: the value is not sharded */
     const struct shard_part *part;
     const void *packed; /* compressed archive member, which the first read unpacks; NULL: not compressed */
@@ -88,7 +88,7 @@ int64_t entry_bytes(const struct entry *e);
 int entry_read(struct tensors *f, int32_t i, const struct box *b, enum dtype dtype, void *out);
 int entry_read_box(struct tensors *f, struct entry *e, const struct box *b, enum dtype dtype, void *out);
 
-/* ---- for format readers ---- */
+/* ---- functions for the readers of file formats ---- */
 
 struct source *tensors_add_source(struct tensors *f, struct source *s); /* takes ownership of s */
 struct entry *tensors_add(struct tensors *f, const char *name, const struct source *s);

@@ -65,7 +65,7 @@ torch_bad(const struct torch_open *o, const char *why)
     return fail(E_IO, "%s: not a state dict of torch.save, or damaged: %s", o->source->name, why);
 }
 
-/* ---- members ---- */
+/* ---- reading members of the zip file ---- */
 
 static int
 torch_member(void *arg, const struct zip_member *m)
@@ -111,7 +111,7 @@ torch_bytes(const struct torch_open *o, const struct zip_member *m, int64_t most
     return zip_check(o->source, m, m->name, *out);
 }
 
-/* ---- tensors ---- */
+/* ---- making entries of tensors ---- */
 
 static const struct torch_dtype *
 torch_dtype_find(const struct pickle *v)
@@ -253,7 +253,7 @@ torch_value(struct torch_open *o, const char *name, const struct pickle *v, int 
     }
 }
 
-/* ---- opening ---- */
+/* ---- opening a file ---- */
 
 static int
 torch_not_zip(const struct source *s)

@@ -21,11 +21,12 @@ struct file {
 enum { SPARE_STEP = 64, NSPARE = 32 };
 
 struct graph {
-    struct node **work; /* nodes whose results are all dropped; drain() releases them */
+    struct node **work; /* nodes all of whose results were dropped; drain() releases these nodes */
     int nwork, capacity;
     bool draining;
     uint64_t mark, serial;
-    struct node *oldest, *newest; /* computed nodes that remember their operands, in a list */
+    /* ends of the list of computed nodes that still remember their operands, for explain */
+    struct node *oldest, *newest;
     struct graph_count count;
     struct file *file;
     void *spare_val; /* freed values for reuse, linked through their first word */
@@ -41,8 +42,8 @@ graph_new(void)
     return must_alloc(sizeof(struct graph));
 }
 
-/* ---- freed records for reuse, linked through their first word: the last freed is reused first, because it is in
- * cache ---- */
+/* ---- keeping freed records for reuse, in lists linked through their first word: the last freed is reused first,
+ * because it is in cache ---- */
 
 static void *
 spare_take(void **list, size_t bytes)
@@ -145,7 +146,7 @@ graph_count(const struct graph *g)
     return g->count;
 }
 
-/* ---- stores ---- */
+/* ---- counting the references to stores ---- */
 
 struct store *
 store_new(int n)
@@ -173,7 +174,7 @@ store_drop(struct store **sp)
     free(s);
 }
 
-/* ---- values ---- */
+/* ---- counting the references to values ---- */
 
 static struct val *
 val_new(struct graph *g)
@@ -204,7 +205,7 @@ unkeep(struct val *v)
     if (--v->keep == 0) store_drop(&v->store);
 }
 
-/* Puts a node on the work list. drain() releases it if possible. */
+/* Puts a node on the work list. drain() releases the node later, if possible. */
 static void
 enqueue(struct graph *g, struct node *n)
 {
@@ -214,7 +215,7 @@ enqueue(struct graph *g, struct node *n)
     g->work[g->nwork++] = n;
 }
 
-/* Decrements `hold`. Frees a value without a node (a leaf) if it is neither held nor remembered. A result is freed
+/* Decrements `hold`. Frees a value without a node (a leaf) if `hold` and `remembered` are 0. A result is freed
  * together with its node. */
 static void
 unhold(struct graph *g, struct val *v)
@@ -287,7 +288,7 @@ graph_number(struct graph *g, struct number n)
     return v;
 }
 
-/* ---- nodes ---- */
+/* ---- adding and releasing nodes ---- */
 
 /* Returns the size of the memory block for a node, its attributes, operands and requested layouts. */
 static size_t
@@ -354,7 +355,8 @@ graph_add(struct graph *g, const struct op *op, int nin, struct val *const *in, 
 bool
 node_saves_in(const struct node *n, int i)
 {
-    if (n->region) return true; /* recomputing the node reads every operand */
+    /* recomputing a node of a recomputation region reads every operand */
+    if (n->region) return true;
     const char *s = n->op->grad.saves;
     return s && (*s == '*' || strchr(s, '0' + i));
 }
@@ -418,8 +420,8 @@ release_own(struct graph *g, struct node *n)
     g->draining = was;
 }
 
-/* Lowers n's holding state (enum node_holding) to `next`. Drops the references to operands that `next` does not
- * need. */
+/* Moves n to a later holding state (enum node_holding), in which n needs fewer operands. Drops the references to
+ * the operands that n no longer needs. */
 static void
 hold_less(struct graph *g, struct node *n, enum node_holding next)
 {
@@ -462,7 +464,7 @@ any_remembered(const struct node *n)
     return false;
 }
 
-/* Frees a node of whose results none is held or remembered. */
+/* Frees a node none of whose results is held or remembered. */
 static void
 node_drop(struct graph *g, struct node *n)
 {

@@ -22,7 +22,7 @@ enum { NREMEMBERED = 10000 };
 struct buffer;
 
 /* The buffers of a value, by mesh position; NULL: the shard is empty. Values with identical bytes (after detach,
- * or a move between equal layouts) share a store; nref counts these values. */
+ * or a move between equal layouts) share a store; nref counts the values that share it. */
 struct store {
     int32_t nref;
     int32_t n;
@@ -34,8 +34,8 @@ enum number_kind {
     NUM_FIXED, /* a constant, in field i or f */
     NUM_LIVE,  /* the result of a user's function, which the session calls before each call of a traced graph */
     NUM_SEED,  /* operand of a random operator: the session's seed */
-    /* operand of a random operator: the session's count of random calls, plus an increment per call of a traced
-     * graph */
+    /* operand of a random operator: number of random calls of the session so far, plus an increment per call of a
+     * traced graph */
     NUM_ORDINAL,
 };
 struct number {
@@ -59,28 +59,30 @@ struct line { /* a line in the user's program; the graph interns `file` */
  * says that data or a kernel is at fault. */
 void line_blame(const struct line *at, int status);
 
-/* ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value stands for the values of all
- * positions of a scan, and is never computed (actors/session/build/scan_body.h). */
+/* Special values of val.input. ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value
+ * stands for the values at all positions of a scan, and is never computed (actors/session/build/scan_body.h). */
 enum { NO_INPUT = -1, ENDED_INPUT = -2, STAND_IN = -3 };
 
 struct val {
-    /* node that computes the value; NULL: a number or an input of a trace, or the graph has freed the node */
+    /* node that computes the value; NULL: a number, an input of a trace, or a value whose node the graph has freed */
     struct node *node;
     uint8_t out; /* index among the node's results */
     uint8_t is_number;
-    uint8_t needs_grad; /* backward may pass through the value */
+    uint8_t needs_grad; /* 1: gradients flow through the value in backward */
     /* 1: the last run computed the value but did not keep it, although it has a handle; the next run keeps it */
     uint8_t keep_next;
     /* 1: a run failed while it overwrote the value; reading the value is an error until the user sets it again */
     uint8_t half_written;
     uint8_t leaving; /* 1: a step is about to replace the value (session_release) */
-    /* the value was created without a placement; the first operator moves it to the placement of its other
-     * operands (actors/session/core/placing.h) */
+    /* 1: the user created the value without a placement. The first operator that reads the value moves it to the
+     * placement of its other operands (actors/session/core/placing.h) */
     uint8_t unplaced;
-    /* an assignment recorded the value's gradient: backward passes through the value, although it has an owner */
+    /* 1: the value was assigned to a variable with its gradient recorded. So backward passes through the value,
+     * although a variable owns it */
     uint8_t recorded;
-    /* in traces with micro-batches (actors/session/batch/batch_share.h). share: relation of the value to the value of
-     * the whole batch; rows: dimension of the batch's rows; blocks: division of that dimension */
+    /* for traces with micro-batches (actors/session/batch/batch_share.h). share: enum batch_share: how the value
+     * follows from the value for the whole batch; rows: dimension that has the batch's rows; blocks: number of row
+     * blocks of that dimension */
     uint8_t share, rows;
     int16_t blocks;
     int16_t input; /* index of the value among a traced graph's inputs; or NO_INPUT, ENDED_INPUT, STAND_IN */
@@ -89,7 +91,7 @@ struct val {
     struct store *store;         /* NULL: the value is not computed, or was dropped */
     struct number number;
     int32_t hold, keep, remembered;
-    /* variable of which this value is a version; NULL: none; the code that sets the field counts the reference */
+    /* variable of which this value is a version; NULL: none. The code that sets the field counts the reference */
     struct rille_tensor *owner;
     uint64_t mark; /* mark (graph_mark) of the last walk over the graph that visited the value */
     int32_t index; /* number that the current walk over the graph stores here */
@@ -107,7 +109,8 @@ enum node_state { NODE_NEW, NODE_DONE, NODE_FORGOTTEN };
 struct node {
     const struct op *op;
     uint8_t state;
-    uint8_t spent; /* backward has passed through the node, and its saved values were dropped */
+    /* 1: backward has passed through the node, and the graph has dropped its saved values */
+    uint8_t spent;
     uint8_t nout;
     uint16_t nin;
     int32_t nlive;   /* number of results with hold > 0 */
@@ -122,27 +125,29 @@ struct node {
     int32_t index;
     struct node *older, *newer; /* neighbours in the list of computed nodes that remember their operands */
     uint8_t phase;              /* enum node_phase, by which schedules sort nodes */
-    uint8_t per_piece;          /* in traces: the node is computed once per micro-batch */
-    uint8_t accumulate;         /* in traces: the node sums over micro-batches into one value per batch */
-    uint8_t after;              /* in traces: the node depends on a value that was summed over all micro-batches */
-    uint8_t holding;            /* enum node_holding: the references that the node has to its operands */
-    uint8_t traced;             /* a trace added the node */
-    struct strategy *strategy;  /* strategy of the user (sbp/strategy.h), owned; NULL: none */
+    uint8_t per_piece;          /* 1: in a trace, the node runs once per micro-batch */
+    /* 1: in a trace, the node adds the values of all micro-batches into one value per batch */
+    uint8_t accumulate;
+    /* 1: in a trace, the node depends on a value that was added over all micro-batches */
+    uint8_t after;
+    uint8_t holding;           /* enum node_holding: how the node refers to its operands */
+    uint8_t traced;            /* 1: a trace added the node */
+    struct strategy *strategy; /* strategy of the user (sbp/strategy.h), owned; NULL: none */
     /* the user's gradient function and hooks (actors/session/build/own_gradient.h), owned until backward has passed;
      * NULL: none */
     struct own_gradient *own;
-    uint8_t asked; /* the user wrote this move, so the planner must keep it */
-    uint8_t pins;  /* the node is a move whose gradient gets the layout of the move's operand */
-    /* serial of the view that readers replaced by this node, because a cast or move was inserted below the view;
-     * both have one gradient; 0: none */
+    uint8_t asked; /* 1: the node is a move that the user wrote, so the planner must keep it */
+    uint8_t pins;  /* 1: the node is a move whose gradient gets the layout of the move's operand */
+    /* serial of the view (a reshape, for example) whose readers read this node instead, because a cast or a move
+     * was inserted before the view. Both have one gradient. 0: no such view */
     uint64_t shows;
     uint64_t recomputes; /* serial of the node that this node recomputes for backward; 0: none */
-    /* recomputation region, which backward recomputes as a whole; 0: results are kept instead */
+    /* number of the recomputation region, all of which backward recomputes; 0: the node's results are kept instead */
     int32_t region;
-    uint8_t queued; /* the node is on the work list of graph.c */
+    uint8_t queued; /* 1: the node is on the work list of graph.c */
 };
 
-/* Returns the serial of n, or of the view that n was inserted for (shows). */
+/* Returns the serial of the view that n replaces for its readers (shows); if there is none, the serial of n. */
 static inline uint64_t
 node_shown(const struct node *n)
 {
@@ -184,8 +189,8 @@ void val_unkeep(struct graph *g, struct val *v);
 
 /* Sets the function that the graph calls when a value with an owner is freed. */
 void graph_on_orphan(struct graph *g, void (*orphan)(struct rille_tensor *owner));
-/* Sets the function that releases the live number of a NUM_LIVE value, which the graph calls when the value is
- * freed. The code that created the value counted the reference. */
+/* Sets the function that releases the live number of a value of kind NUM_LIVE. The graph calls the function when
+ * the value is freed. The code that created the value has counted the reference. */
 void graph_on_live(struct graph *g, void (*release)(struct rille_live *live));
 /* Sets the function that releases a node's own_gradient. The function may drop values. */
 void graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, struct own_gradient *own));
@@ -193,8 +198,8 @@ void graph_on_own_gradient(struct graph *g, void (*release)(struct graph *g, str
 /* Marks a node as computed after a run. The caller has set the stores of the results that the plan keeps. Drops the
  * references to operands, except those that the gradient saves if backward may still follow. */
 void node_done(struct graph *g, struct node *n);
-/* Takes references to the operands of a computed node again, so that it can be recomputed. Returns false if the node
- * has forgotten its operands. */
+/* Takes references to the operands of a computed node again, so that the node can be recomputed. Returns false if
+ * the node no longer remembers its operands. */
 bool node_revive(struct graph *g, struct node *n);
 /* Return true if the gradient of n's operator reads operand i, or result k. */
 bool node_saves_in(const struct node *n, int i);

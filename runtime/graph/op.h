@@ -25,10 +25,10 @@
 
 enum { OP_OPERAND = 12, OP_ATTR = 8, OP_SAMPLE = 10, OP_OUT = 16, ATTR_LIST = 16 };
 
-/* ---- operands ---- */
+/* ---- declaring an operator's operands ---- */
 
 enum {
-    IN_NUMBER = 1,   /* a Lua number is accepted; it has a weak type and is bound at run time */
+    IN_NUMBER = 1,   /* the operand may be a Lua number, which has a weak type and is bound at run time */
     IN_OPTIONAL = 2, /* the operand may be absent (nil) */
     IN_LIST = 4,     /* a list of one or more tensors; only the last operand may be a list */
     IN_INDEX = 8,    /* must have an integer dtype (positions, labels) */
@@ -40,7 +40,7 @@ struct operand {
     unsigned flags;
 };
 
-/* ---- attributes ---- */
+/* ---- declaring an operator's attributes ---- */
 
 enum attr_kind {
     ATTR_NONE,
@@ -54,12 +54,15 @@ enum attr_kind {
 };
 enum {
     ATTR_REQUIRED = 1,
-    /* ATTR_INT, ATTR_INTS: axes of operand 0 (ATTR_AXIS_NEW: of a tensor with one more dimension). The session
-     * converts negative axes, and rejects invalid axes, before other code sees them. */
+    /* The value of an ATTR_INT or ATTR_INTS attribute is an axis or a list of axes: of operand 0 (ATTR_AXIS), or
+     * of a tensor with one more dimension than operand 0 (ATTR_AXIS_NEW). The session converts negative axes, and
+     * rejects invalid axes, before other code sees them. */
     ATTR_AXIS = 2,
     ATTR_AXIS_NEW = 4,
-    ATTR_ABSENT = 8,  /* an unset attribute has a meaning, described in doc; help pages show no default */
-    ATTR_HIDDEN = 16, /* hidden from users: only other operators with these attributes, or modes, use it */
+    /* the operator gives a meaning to the unset attribute, described in doc; help pages show no default */
+    ATTR_ABSENT = 8,
+    /* help pages do not show the attribute; only other operators, or modes of the operator, set it */
+    ATTR_HIDDEN = 16,
 };
 struct attr {
     bool set;  /* true: the user passed the attribute; false: it has its default */
@@ -78,7 +81,7 @@ struct attr_def {
     const char *doc;
 };
 
-/* ---- a call: an operator with its operands' global types, as every callback sees it ---- */
+/* ---- a call: an operator and the types of its operands in the global tensors, for every callback ---- */
 
 struct call {
     const struct op *op;
@@ -86,8 +89,8 @@ struct call {
     const struct type *in; /* types of operands; dtype DT_NONE: absent; weak: a number */
     struct type *out;      /* types of results: dtype and, after shape inference, shape */
     const struct attr *attr;
-    /* by operand: its layout; an entry is NULL if the operand is a number or absent. layout == NULL: layouts are
-     * unknown */
+    /* by operand: the operand's layout; an entry is NULL if the operand is a number or absent. layout NULL:
+     * layouts are unknown */
     const struct layout *const *layout;
     /* by operand i: the first operand (<= i) with the same value as operand i, so that each value is moved once;
      * NULL: all values differ */
@@ -107,16 +110,16 @@ enum out_dtype {
     OUT_ATTR, /* value of the attribute named "dtype" */
 };
 
-/* ---- computing ---- */
+/* ---- computing a rank's part of a call ---- */
 
-/* The division of a batch into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments.
- * Micro-batch k has the k-th of n equal parts of each segment. */
+/* How a batch is divided into n micro-batches. The batch's rows (dimension 0) are cut into `cut` equal segments,
+ * and each segment into n equal parts. Micro-batch k has part k of each segment. */
 struct pieces {
     int32_t n, cut;
-    uint32_t of; /* bit i: operand i holds one micro-batch; else the whole batch */
+    uint32_t of; /* bit i: operand i holds one micro-batch; bit not set: the whole batch */
 };
 
-/* The first invalid element that a kernel found in its data. The record is in memory that device and host share. */
+/* The first invalid element that a kernel found in its data. The struct is in memory that device and host share. */
 struct finding {
     int64_t at;       /* 1 + row-major index in the shard; 0: no invalid element */
     int64_t value[2]; /* the invalid value, and the least allowed value */
@@ -126,14 +129,16 @@ struct finding {
  * the smallest integer, and one additional value. */
 struct allowed {
     int operand;
-    int after; /* 1 + index of the number operand that allowed values must exceed; 0: allowed values begin at lo */
+    /* 1 + index of a number operand: allowed values are greater than this number; 0: allowed values begin at lo */
+    int after;
     int64_t lo;
     uint64_t count;
-    const int64_t *also; /* additional allowed value; NULL: none */
+    const int64_t *also; /* one further allowed value; NULL: none */
 };
 
-/* One rank's work for a call: the global call, and local views of its operands and results. in[i].dtype DT_NONE:
- * operand i is absent. A number is a view without dimensions whose data is a double (F64) or an int64_t (I64). */
+/* One rank's work for a call: the global call, and views of this rank's shards of operands and results.
+ * in[i].dtype DT_NONE: operand i is absent. A number is a view without dimensions, whose data is a double (F64) or
+ * an int64_t (I64). */
 struct kcall {
     const struct call *call;
     const struct view *in;
@@ -142,10 +147,14 @@ struct kcall {
     uint64_t piece;       /* number of the micro-batch, on which random operators depend */
     struct pieces pieces; /* division of the batch, for error texts with positions in the user's tensors */
     int threads;          /* maximum number of threads that the kernel may use (oneDNN) */
-    bool adds;            /* result 0, in f32, is a sum over micro-batches: later micro-batches add to it */
-    bool find_nan;        /* search the results for NaN, and for infinities if no operand has one */
-    bool unread;          /* no task of the run reads the results, so they need not stay in cache */
-    struct finding *find; /* the first invalid element, written by operators with say(); NULL: data is not checked */
+    /* true: result 0 is a sum over micro-batches, in f32, to which later micro-batches add */
+    bool adds;
+    /* true: search the results for NaN, and for infinities if no operand has an infinity */
+    bool find_nan;
+    /* true: no task of the run reads the results, so they need not stay in cache */
+    bool unread;
+    /* receives the first invalid element, for operators with say(); NULL: the kernel does not check data */
+    struct finding *find;
 };
 
 /* A fast implementation of an operator. exec.c uses the first variant whose accepts() returns true. Variants get
@@ -153,23 +162,24 @@ struct kcall {
 struct kernel_variant {
     const char *name; /* name for explain and benchmarks: "dnnl", "avx512" */
     int device;       /* kind of device: DEV_CPU, ... */
-    bool dense_in;    /* true: exec.c copies strided operands to dense memory before run(), ... */
-    /* ... except operands for which takes() returns true; NULL: copies all strided operands */
+    bool dense_in;    /* true: exec.c copies strided operands to dense memory before run() */
+    /* returns true if run() accepts operand i with strides, although dense_in is true; NULL: accepts no strided
+     * operand */
     bool (*takes)(const struct kcall *k, int i);
     bool (*accepts)(const struct kcall *k);
     /* Creates what run() needs for these shapes and strides (oneDNN primitives). Called by the session's thread when
      * a plan is compiled; drop() frees *state. *scratch_bytes is 0 initially. NULL: nothing to create. */
     int (*prepare)(const struct kcall *k, void **state, size_t *scratch_bytes);
-    /* called on the device's thread; E_KERNEL after fail() */
+    /* runs the call, on the thread of the device; E_KERNEL after fail() */
     int (*run)(const struct kcall *k, const void *state);
-    /* Returns true, after run(), if some values may differ from those of ref, for example because ref does not
-     * multiply zeros by infinities. exec.c then computes the call with ref. NULL: never. */
+    /* Returns true if some values that run() has computed may differ from those of ref; for example, ref does not
+     * multiply zeros by infinities. exec.c then computes the call with ref. NULL: the values never differ. */
     bool (*doubts)(const struct kcall *k);
     void (*drop)(void *state);
 };
 
-/* Epilogues that matrix product libraries support. v is the product and x an operand: v + x; v * x; gelu(v),
- * computed with tanh; v * gelu'(x). */
+/* Epilogues of a matrix product that libraries support. v is the product and x a further operand: v + x; v * x;
+ * gelu(v), computed with tanh; v * gelu'(x). */
 enum follow { FOLLOW_NONE, FOLLOW_ADD, FOLLOW_MUL, FOLLOW_GELU, FOLLOW_GELU_SLOPE, FOLLOW_CAST };
 
 /* Definition of an element-wise operator, y = f(x0, x1, x2). kernels/cpu/eltwise/eltwise.c computes element-wise
@@ -187,22 +197,22 @@ struct eltwise {
     int tile;
     void (*block_f32)(const struct call *c, int64_t n, const float *const *x, float *y);
     void (*block_f64)(const struct call *c, int64_t n, const double *const *x, double *y);
-    /* beside: an operator with the same single operand and attributes, such as the derivative. Both together cost
-     * little more than one of them; f32_beside computes both. y: this operator's result, which may be the same
-     * memory as x. NULL: none. */
+    /* beside: another operator with the same single operand and the same attributes, such as the derivative.
+     * Computing both together costs little more than computing one, so f32_beside computes both. y: this
+     * operator's result, which may be the same memory as x. beside NULL: none. */
     const struct op *beside;
     void (*f32_beside)(const struct call *c, int64_t n, const float *x, float *y, float *beside);
-    /* returns the epilogue that is equal to the call; FOLLOW_NONE: no library supports it. NULL: the operator is
-     * never an epilogue */
+    /* returns the epilogue (enum follow) that computes the same as the call; FOLLOW_NONE: no library supports it.
+     * follow NULL: the operator is never an epilogue */
     enum follow (*follow)(const struct call *c);
 };
 
-/* One pass over lines, for devices that compile kernels from source texts. A line runs along the dimensions that
- * `dims` sets (NULL: those of line_dims; for a result, the last dimension). of: 0: lines of operand 0; k > 0: lines
- * of result k - 1. keeps: number of values per line that the next pass reads. parted: a line may be divided into
- * parts; the next pass then combines the values of the parts. lanes: the body can process several adjacent lines at
- * once. copies: the pass copies operand 0 to result 0, and is omitted if both share memory. A list of passes ends
- * with body NULL. */
+/* A pass over all lines of a tensor, for devices that compile kernels from source texts. of: 0: lines of operand
+ * 0; k > 0: lines of result k - 1. dims: sets the dimensions along which a line runs; NULL: those of line_dims or,
+ * for a result, the last dimension. keeps: number of values per line that the next pass reads. parted: a line may
+ * be divided into parts, whose values the next pass combines. lanes: the body can process several adjacent lines
+ * at once. copies: the pass copies operand 0 to result 0, and is omitted if both share memory. A list of passes
+ * ends with body NULL. */
 struct line_pass {
     const char *body;
     int of;
@@ -212,7 +222,7 @@ struct line_pass {
     bool parted, lanes, copies;
 };
 
-/* ---- the record ---- */
+/* ---- the record of an operator ---- */
 
 struct node;
 struct val;
@@ -220,7 +230,7 @@ struct build;
 struct line_call;
 
 enum {
-    OP_ELTWISE = 1,  /* .eltwise is set, and defines ref */
+    OP_ELTWISE = 1,  /* the field eltwise is set, and defines ref */
     OP_VIEW = 2,     /* out[0] is a strided view of in[0], which .view computes, so the call needs no task */
     OP_RANDOM = 4,   /* the last two operands are hidden: seed and ordinal */
     OP_SOURCE = 8,   /* no tensor operands: the caller passes placement and sbp */
@@ -230,15 +240,16 @@ enum {
     OP_MOVE = 64,    /* to_global: the caller passes the layout of the result; the operator computes nothing */
     OP_HIDDEN = 128, /* hidden from users (gradient helpers) */
     OP_UPDATE = 256, /* runs once per batch on values summed over the batch (optimisers) */
-    /* the domain is bounded (log, sqrt). The identity of a max or min may be outside the domain, so P(max) and
-     * P(min) do not pass through */
+    /* the operator is defined only on a part of the numbers (log, sqrt). The identity of a max or min may be
+     * outside this part, so P(max) and P(min) do not pass through */
     OP_BOUNDED_DOMAIN = 512,
-    OP_NARROW = 1024,   /* autocast casts float operands to 16 bits (products) */
-    OP_WIDE = 2048,     /* autocast casts 16-bit operands to f32 (sums and powers) */
-    OP_UNPLACED = 4096, /* values do not depend on the shard's position, so ranks may share a kernel */
-    OP_NONZERO = 8192,  /* no element of the result is 0, so the result is safe as an integer divisor */
-    /* element-wise operators that follow the first result may be fused with this operator, which does not check
-     * data. It is a product. On devices that compile kernels, it may also be an operator along lines; the first
+    OP_NARROW = 1024, /* autocast casts float operands to 16 bits (products) */
+    OP_WIDE = 2048,   /* autocast casts 16-bit operands to f32 (sums and powers) */
+    /* values do not depend on the position of a shard in the tensor, so ranks may share a kernel */
+    OP_UNPLACED = 4096,
+    OP_NONZERO = 8192, /* no element of the result is 0, so the result is safe as an integer divisor */
+    /* element-wise operators that read the first result may be fused with this operator. The operator is a product
+     * and does not check data. On devices that compile kernels, it may also be an operator along lines; the first
      * result then has operand 0's shape, and the kernel writes this result by each_of() */
     OP_LEADS = 16384,
     /* the operator can be fused as a product's epilogue: it has one result, which may overwrite operand 0, the
@@ -263,8 +274,8 @@ struct convolution {
 struct op_shape {
     const char *rule; /* the dimension rule as text; NULL: make_rule() writes it */
     int (*make_rule)(const struct call *c, struct str *rule);
-    /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: dtypes of
-     * results; in *size, the sizes of letters that only results have, in order of occurrence. */
+    /* Checks attributes against operands (E_ATTR, E_SHAPE), and sets what the rule cannot express: the dtypes of
+     * results, and in *size the sizes of letters that only results have, in order of occurrence. */
     int (*infer)(const struct call *c, int64_t *size);
     enum out_dtype dtype;
     /* Allowed dtypes of each operand, as class letters and names: "F", "FI", "FIB". NULL: all. */
@@ -277,13 +288,15 @@ struct op_shape {
  * factor, only the kind of that reduction passes. decreasing: P(max) becomes P(min), and P(min) becomes P(max). */
 struct op_partial {
     const char *linear, *increasing, *decreasing;
-    /* returns `linear` for a call, if it depends on the call; NULL: the field `linear` holds for all calls */
+    /* returns the text `linear` of a call, for operators in which the text depends on the call; NULL: the field
+     * `linear` holds for all calls */
     const char *(*linear_of)(const struct call *c);
-    /* reduction that combines the parts if a reduced factor is split; RED_NONE: no reduced factor may be split */
+    /* reduction that combines the ranks' parts of a result, if a reduced factor (one that only operands have) is
+     * split; RED_NONE: no reduced factor may be split */
     enum reduce reduce;
     enum reduce (*reduce_of)(const struct call *c);
-    /* bit k: result k is a sum over the RED_SUM factor. The sum is f32 until it is complete. Only for operators with
-     * several results */
+    /* bit k: result k is a sum over the factor that the operator reduces by RED_SUM. The sum is f32 until it is
+     * complete. Only for operators with several results */
     uint32_t sums;
 };
 
@@ -296,18 +309,18 @@ struct op_grad {
     const char *saves;
 };
 
-/* Functions that replace a call by other calls that compute the same value with less work. Each may be NULL. */
+/* Functions that replace a call by other calls, which compute the same value with less work. Each may be NULL. */
 struct op_rewrite {
-    /* Returns the result of node n with its two dimensions exchanged, computed by another call; NULL: impossible.
-     * Without this, the gradient of a transposed weight would be a transposed view, and all its readers would access
+    /* Returns the transpose of the result of node n, computed by another call; NULL: impossible. Without this
+     * function, the gradient of a transposed weight would be a transposed view, whose readers would all access
      * strided memory. */
     struct val *(*transposed)(struct build *b, const struct node *n);
-    /* Returns the result of node n in f32, computed by another call, because n rounds its sums to 16 bits. So
-     * weights that products read in 16 bits get f32 gradients. NULL: impossible. */
+    /* Returns the result of node n in f32, computed by another call; NULL: impossible. For an n that rounds its
+     * sums to 16 bits: weights that products read in 16 bits so get f32 gradients. */
     struct val *(*unrounded)(struct build *b, const struct node *n);
-    /* Returns an existing value that equals the result of a call on x: x itself (a cast to its own dtype), or the
-     * operand of the call that produced x (a transpose of a transpose). NULL: none. before: the call that produced
-     * x; NULL: unknown. */
+    /* Returns an existing value that equals the result of a call on x; NULL: none. Examples: x itself, for a cast
+     * to its own dtype; the operand of the call that produced x, for a transpose of a transpose. before: the call
+     * that produced x; NULL: unknown. */
     struct val *(*fold)(const struct call *c, struct val *x, const struct node *before);
     /* Fuses the operators that produce operands into this call. An operand that is not computed yet is replaced in
      * `in` by the operands of its operator. `in` has room for all operands of the record. Returns the number of
@@ -319,8 +332,8 @@ struct op_rewrite {
     /* Returns the sum of value x, from any operator, and the result of node n, with less work than an addition.
      * NULL: impossible. */
     struct val *(*onto)(struct build *b, const struct node *n, struct val *x);
-    /* Operator that joins the results of calls on parts of a long list; its first attributes are the same as this
-     * operator's. NULL: a list has at most as many operands as one call accepts. */
+    /* operator that joins the results, if a call on a long list is split into calls on parts of the list; its
+     * first attributes are those of this operator. NULL: a list may not be longer than one call accepts */
     const struct op *joins_with;
 };
 
@@ -329,7 +342,7 @@ struct op_host {
     /* definition: a simple loop over dense views; floats are computed as f64, integers and bools as i64 */
     int (*ref)(const struct kcall *k);
     enum reduce
-        /* kind of reduction, for an operator that reduces over the dimensions of the attribute axis
+        /* kind of reduction of an operator that reduces over the dimensions in its attribute "axis"
          * (kernels/cpu/rows/reduce.h); RED_NONE: the operator does not reduce in this way */
         folds;
     bool sums_leading; /* true: a product that sums over all leading dimensions of both operands (contract) */
@@ -348,7 +361,7 @@ struct op_host {
      * harmless results. Later the host calls say() to turn the record into E_VALUE; k's views then have no data.
      * Updates of variables wait for the check. */
     int (*say)(const struct kcall *k, const struct finding *f);
-    /* returns the allowed values; k's views need no data */
+    /* sets *a to the allowed values of an operand; k's views need no data */
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
@@ -359,25 +372,27 @@ struct op_gpu {
     const char *line;             /* body that computes a complete line of operand 0 */
     const struct line_pass *pass; /* bodies that compute lines in several passes */
     void (*line_dims)(const struct call *c,
-                      /* sets gone[d] for the dimensions d of a line; NULL: the dimension of the attribute axis, or
-                       * the last dimension */
+                      /* sets gone[d] for each dimension d along which a line runs; NULL: the dimension in the
+                       * attribute "axis", or the last dimension */
                       bool *gone);
-    /* bit i: operand i is not divided into lines; bodies index it by position in the tensor */
+    /* bit i: operand i is not divided into lines; bodies index operand i by position in the tensor */
     uint32_t by_position;
-    const char *product;    /* body that defines operands and result of a matrix product */
+    /* body that defines how a matrix product reads its operands and writes its result */
+    const char *product;
     const char *attends[2]; /* for 16-bit floats: the templates of kernels/cuda/attention.cuh, one per pass */
     /* describes a convolution, or a gradient of one; pure */
     void (*convolution)(const struct call *c, struct convolution *w);
-    /* bit i: operand i may be passed as 16-bit floats instead of being cast to f32 first. The results are equal,
-     * because the operator computes in f32 */
+    /* bit i: operand i may be passed as 16-bit floats, without a cast to f32. The results are the same, because
+     * the operator computes in f32 */
     uint32_t halves;
 };
 
 struct op {
     const char *name;
-    const char *doc;    /* formula of the operator, in one line, for help pages */
-    const char *result; /* shape of the result, for help pages; NULL: it follows from the rule. Also names the dtype, if
-                           shape.dtype does not determine it */
+    const char *doc; /* formula of the operator, in one line, for help pages */
+    /* shape of the result, for help pages, and its dtype if shape.dtype does not determine it; NULL: the shape
+     * follows from the rule */
+    const char *result;
     const char *errors; /* further conditions of a call, a line each, for help pages; NULL: none */
     const char *source; /* paper or other source; NULL: none */
     struct operand in[OP_OPERAND];
@@ -395,9 +410,9 @@ struct op {
     /* Expands a composite into other operators, and writes nout values. If out[0] stays NULL without an error, the
      * call is a primitive, computed by the record's rule and ref. */
     int (*build)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
-    /* For layouts that split an axis which the rule keeps unsplit: expands the call into operators that work on the
-     * shards. out[0] stays NULL if no such axis is split. The session compares this form with the unsplit call, and
-     * uses the one that moves fewer bytes. */
+    /* Expands a call into operators that work on shards, for layouts that split an axis which the rule keeps
+     * unsplit. out[0] stays NULL if no such axis is split. The session compares this form with the unsplit call,
+     * and uses the one that moves fewer bytes. */
     int (*split_form)(struct build *b, const struct call *c, struct val *const *in, struct val **out);
 
     struct eltwise eltwise; /* OP_ELTWISE: the definition for host and GPUs */

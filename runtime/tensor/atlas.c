@@ -49,7 +49,7 @@ atlas_free(struct atlas **a)
     *a = NULL;
 }
 
-/* ---- the table ---- */
+/* ---- finding records by content ---- */
 
 static const void *
 table_find(const struct table *t, uint64_t hash, same_fn *same, const void *key)
@@ -68,7 +68,7 @@ table_add(struct table *t, uint64_t hash, void *record)
     hash_add(&t->by_hash, hash, record);
 }
 
-/* ---- placements ---- */
+/* ---- interning placements ---- */
 
 static uint64_t
 place_hash(const void *record)
@@ -147,7 +147,7 @@ place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32
     assert(kind >= 0 && kind < NDEVICE_KIND);
     TRY(count_ranks(naxis, axis, &key.nrank));
     memcpy(key.axis, axis, (size_t)naxis * sizeof *axis);
-    key.rank = (int32_t *)(uintptr_t)rank; /* the lookup only reads the key */
+    key.rank = (int32_t *)(uintptr_t)rank; /* the cast removes const; the lookup does not write the ranks */
     *out = table_find(&a->places, place_hash(&key), place_same, &key);
     if (*out) return 0;
 
@@ -188,7 +188,7 @@ place_coord(const struct place *p, int pos, int32_t *coord)
     }
 }
 
-/* ---- layouts ---- */
+/* ---- interning layouts ---- */
 
 static uint64_t
 layout_hash(const void *record)
@@ -235,7 +235,7 @@ check_partials(const struct place *p, const struct sbp *sbp)
     return 0;
 }
 
-/* Clears the fields of an entry that its kind does not use. */
+/* Clears the fields of an SBP entry that entries of its kind do not use. */
 static struct sbp
 sbp_canonical(struct sbp s)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- floats ---- */
+/* ---- converting small floats ---- */
 
 float
 coding_f16(const uint8_t *p)
@@ -44,8 +44,8 @@ e5m2(uint8_t b)
     return from_f16((uint16_t)(b << 8));
 }
 
-/* Converts a type whose name ends in FNUZ. Such a type has one NaN, in place of the negative zero, and no
- * infinity. */
+/* Converts E4M3FNUZ to float. Types whose names end in FNUZ have no infinity, and one NaN, which has the bits of
+ * negative zero. */
 static float
 e4m3fnuz(uint8_t b)
 {
@@ -114,7 +114,7 @@ decode_f4(const uint8_t *p, int64_t n, void *out)
     return true;
 }
 
-/* ---- integers ---- */
+/* ---- converting integers ---- */
 
 static bool
 decode_i8(const uint8_t *p, int64_t n, void *out)
@@ -177,7 +177,7 @@ const struct coding coding_numbers[] = {
     {0},
 };
 
-/* ---- all codings ---- */
+/* ---- finding a coding by name ---- */
 
 const struct coding *
 coding_find(const char *name)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- blocks of 32 ---- */
+/* ---- decoding blocks of 32 elements ---- */
 
 /* Returns number i of 32 four-bit numbers in 16 bytes: the low halves of all bytes, then the high halves. */
 static int
@@ -99,7 +99,7 @@ nvfp4(const uint8_t *p, float *y)
     }
 }
 
-/* ---- blocks of 256 ---- */
+/* ---- decoding blocks of 256 elements ---- */
 
 /* Returns number i of 256 two-bit numbers. A group of 128 numbers has 32 bytes and consists of four runs of 32
  * numbers. Each byte has one number of each run, that of the first run in the lowest bits. */

@@ -125,8 +125,8 @@ iq1_s(const uint8_t *p, float *y)
     }
 }
 
-/* The scale of the block is an f16, which is stored 4 bits at a time, in the upper bits of the four words of
- * scales. */
+/* Decodes an IQ1_M block. The block's scale is an f16, which is stored 4 bits at a time, in the upper bits of the
+ * four words of scales. */
 static void
 iq1_m(const uint8_t *p, float *y)
 {

@@ -50,9 +50,9 @@ to_bf16_sixteen(__m512 f)
 }
 #endif
 
-/* Converts f16 to f32. Exponent and fraction bits, shifted to the places that they have in a float, are a float
- * that is 2^112 times too small. A subnormal is computed as a difference of two normal floats, because the
- * processor may flush subnormals to zero (denormal.h). */
+/* Converts f16 to f32. First shifts the exponent and fraction bits to their places in a float; that float is too
+ * small by a factor of 2^112. Computes a subnormal as a difference of two normal floats, because the processor may
+ * flush subnormals to zero (denormal.h). */
 INLINE float
 from_f16(uint16_t h)
 {

@@ -94,8 +94,8 @@ int layout_parse(struct atlas *a, const struct place *p, const char *text, int n
 void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
 /* Returns the box that mesh position `pos` holds of a tensor with global type t. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
-/* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16, because
- * only the complete sum is rounded; otherwise d. The boxing (redistribution) that completes the sum rounds it
+/* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16,
+ * otherwise d. Only the complete sum is rounded, by the boxing (redistribution) that completes the sum
  * (boxing/reduce.c). */
 enum dtype layout_dtype(const struct layout *l, enum dtype d);
 /* Returns the type of the shard at mesh position `pos`, with the dtype of layout_dtype(). */

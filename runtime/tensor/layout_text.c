@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- printing ---- */
+/* ---- printing layouts ---- */
 
 static void
 mesh_print(const struct place *p, int axis, int first, int n, struct str *s)
@@ -69,7 +69,7 @@ layout_print(const struct layout *l, struct str *out)
     str_add(out, ")");
 }
 
-/* ---- parsing ---- */
+/* ---- parsing layouts ---- */
 
 struct cursor {
     const char *at;

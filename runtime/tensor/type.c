@@ -96,7 +96,7 @@ dtype_parse(const char *text)
     return DT_NONE;
 }
 
-/* ---- promotion ---- */
+/* ---- promoting dtypes ---- */
 
 static int
 class_rank(enum dtype d)
@@ -110,7 +110,8 @@ dtype_class_fits(enum dtype from, enum dtype to)
     return class_rank(from) <= class_rank(to);
 }
 
-/* Returns the dtype of a promotion in which only numbers, no tensors, have the widest class. */
+/* Returns the dtype of a promotion in which the widest class occurs only in numbers of the program, not in
+ * tensors. */
 static enum dtype
 class_default(enum dtype d)
 {
@@ -154,7 +155,7 @@ promotion_end(const struct promotion *p)
     return dtype_promote(d, false, p->number, true);
 }
 
-/* ---- types ---- */
+/* ---- checking and printing types ---- */
 
 struct type
 type_of(enum dtype d, int ndim, const int64_t *dim)
@@ -241,7 +242,7 @@ type_print(const struct type *t, struct str *s)
     shape_print(t, s);
 }
 
-/* ---- half precision ---- */
+/* ---- converting numbers of half precision ---- */
 
 float
 bf16_to_f32(uint16_t h)
@@ -267,7 +268,7 @@ f32_to_f16(float f)
     return to_f16(f);
 }
 
-/* ---- elements ---- */
+/* ---- reading and writing single elements ---- */
 
 /* Converts a float to an integer: truncates towards zero, and limits the result to lo..hi. NaN gives 0. */
 static int64_t

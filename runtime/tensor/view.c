@@ -239,7 +239,7 @@ loops_cross(struct loops *l)
     return true;
 }
 
-/* ---- loops over all dimensions ---- */
+/* ---- copying by loops over all dimensions ---- */
 
 /* Advances the counters of all loops except the innermost `inner` loops. Returns false after the last iteration. */
 static bool

@@ -30,8 +30,8 @@ bool view_same(const struct view *a,
 /* Copies src to dst. The views have equal sizes and any strides; converts if the dtypes differ. If the calling
  * thread's work is cancelled (runtime/base/stop.h), the copy stops early. */
 void view_copy(const struct view *dst, const struct view *src);
-/* A copy between views of one dtype, as rows of bytes at constant distances. The function below returns false if
- * the copy cannot be expressed as such rows. */
+/* A copy between views of one dtype, as rows of contiguous bytes at constant distances. view_as_rows() returns
+ * false if the copy cannot be expressed in this way. */
 struct view_rows {
     size_t nrow, row, to, from;
 };

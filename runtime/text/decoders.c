@@ -111,7 +111,7 @@ read_fuse(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- bytes ---- */
+/* ---- joining the bytes of tokens ---- */
 
 static int
 apply_byte_level(const struct decoder *d, struct token_texts *s)
@@ -165,10 +165,12 @@ read_byte_fallback(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- words ---- */
+/* ---- joining the pieces of words ---- */
 
 struct words {
-    const char *mark;  /* WordPiece: prefix of later pieces; BPE: suffix of a word; CTC: the padding token */
+    /* WordPiece: prefix of the later pieces of a word; BPE: suffix of the last piece of a word; CTC: the padding
+     * token */
+    const char *mark;
     const char *space; /* CTC: the token between words */
     bool cleanup, keep_first;
 };
@@ -274,7 +276,7 @@ read_metaspace_decoder(struct tokenizer *t, const char *path, const json_t *part
     return add_words(t, apply_metaspace, &(struct words){.mark = m.mark, .keep_first = m.when == SPLIT_NO_PREFIX});
 }
 
-/* ---- replacement and stripping ---- */
+/* ---- replacing and stripping parts of texts ---- */
 
 struct decoder_replacement {
     struct splitter *find;

@@ -25,7 +25,7 @@ added_ids(const json_t *list)
     return ids;
 }
 
-/* ---- vocabularies ---- */
+/* ---- reading vocabularies ---- */
 
 static int
 check_vocabulary(const char *path, const json_t *vocab)
@@ -103,7 +103,7 @@ read_texts(struct tokenizer *t, const char *path, const json_t *vocab)
     return 0;
 }
 
-/* ---- BPE ---- */
+/* ---- reading BPE models ---- */
 
 /* Reads a merge, given as "a b" or as ["a", "b"]. */
 static int
@@ -123,8 +123,8 @@ read_halves(const char *path, const json_t *merge, struct str *left, struct str 
     return fail(E_ARG, "%s: a merge is neither \"a b\" nor [\"a\", \"b\"]", path);
 }
 
-/* Reads a merge, and finds the merged token: its text is the left text, then the right text without the prefix of
- * later characters. */
+/* Reads a merge, and finds the merged token. The text of the merged token is the left text, followed by the right
+ * text without the prefix of later characters. */
 static int
 read_merge(struct tokenizer *t, const char *path, const json_t *vocab, const json_t *merge, struct str text[3])
 {
@@ -200,7 +200,7 @@ read_bpe(struct tokenizer *t, const char *path, const json_t *root)
     return c->on ? read_texts(t, path, vocab) : read_spelled(t, path, vocab, json_object_get(root, "added_tokens"));
 }
 
-/* ---- WordPiece and WordLevel ---- */
+/* ---- reading and encoding by WordPiece and WordLevel models ---- */
 
 static int
 add_unknown_word(const struct tokenizer *t, struct ids *out)
@@ -274,7 +274,7 @@ read_words(struct tokenizer *t, const char *path, const json_t *root)
     return read_texts(t, path, vocab);
 }
 
-/* ---- Unigram ---- */
+/* ---- reading Unigram models ---- */
 
 static int
 unigram_piece(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out)

@@ -55,7 +55,7 @@ add_step(struct tokenizer *t, int (*apply)(const struct normalizer *, const uint
     return 0;
 }
 
-/* ---- normal forms ---- */
+/* ---- converting texts to a normal form ---- */
 
 static int
 apply_form(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
@@ -173,7 +173,7 @@ read_plain(struct tokenizer *t, const char *path, const json_t *part)
     return 0;
 }
 
-/* ---- BERT ---- */
+/* ---- normalizing texts as BERT does ---- */
 
 static void
 add_clean(struct str *out, int32_t c)
@@ -248,7 +248,7 @@ read_bert(struct tokenizer *t, const char *path, const json_t *part)
     return lower ? add_step(t, apply_lower, NULL) : 0;
 }
 
-/* ---- steps with settings ---- */
+/* ---- reading and applying steps with settings ---- */
 
 struct ends {
     bool left, right;

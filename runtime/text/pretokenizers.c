@@ -108,7 +108,7 @@ read_punctuation(struct tokenizer *t, const char *path, const json_t *part)
     return add_split_step(t, path, &step);
 }
 
-/* ---- words ---- */
+/* ---- splitting texts into words ---- */
 
 static int
 read_whitespace(struct tokenizer *t, const char *path, const json_t *part)
@@ -161,7 +161,7 @@ read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
     return add_split_step(t, path, &(struct split_step){.pattern = pattern});
 }
 
-/* ---- UnicodeScripts ---- */
+/* ---- splitting texts by script (UnicodeScripts) ---- */
 
 /* Splits between characters of different scripts. The scripts of Japanese and Chinese count as one; spaces and
  * characters without a script belong to the preceding piece. */
@@ -191,7 +191,7 @@ read_scripts(struct tokenizer *t, const char *path, const json_t *part)
     return status;
 }
 
-/* ---- Metaspace ---- */
+/* ---- marking spaces by U+2581 (Metaspace) ---- */
 
 int
 read_metaspace_settings(const char *path, const json_t *part, struct metaspace *out)

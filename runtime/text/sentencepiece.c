@@ -14,7 +14,7 @@
 enum { MAX_FILE = 1 << 28, MAX_PIECES = 1 << 24 };
 static const char mark[] = "\u2581"; /* U+2581, which stands for a space */
 
-/* ---- protocol buffers ---- */
+/* ---- reading the fields of protocol buffers ---- */
 
 enum wire_type { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
 
@@ -67,7 +67,7 @@ next_field(struct message *m, struct field *f)
     return true;
 }
 
-/* ---- the model ---- */
+/* ---- reading the model ---- */
 
 enum piece_type { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER, PIECE_UNUSED, PIECE_BYTE };
 
@@ -85,9 +85,9 @@ struct sentencepiece { /* settings, in the tokenizer's arena */
     struct trie *symbols;       /* user-defined symbols, which the normalizer does not change */
     const char *unknown;        /* text that decoding writes for an unknown token */
     uint64_t model;             /* type of the model: MODEL_UNIGRAM, MODEL_BPE or an unsupported type */
-    /* settings of the file. dummy_prefix: a space is added before the text; squeeze: repeated spaces become one;
-     * escape: each space becomes U+2581; suffix: the added space is after the text; fallback: unknown characters
-     * become the tokens of their bytes */
+    /* settings of the file. dummy_prefix: a space is added to the text; suffix: this space is added after the text
+     * instead of before it; squeeze: repeated spaces become one; escape: each space becomes U+2581; fallback:
+     * unknown characters become the tokens of their bytes */
     bool dummy_prefix, squeeze, escape, suffix, fallback;
 };
 enum { MODEL_UNIGRAM = 1, MODEL_BPE };
@@ -123,7 +123,8 @@ read_piece(const char *path, struct tokenizer *t, struct sentencepiece *s, struc
         return fail(E_ARG, "%s: token %u has an unknown or unused type", path, (unsigned)s->npiece);
     if (!p.n || !(p.score >= -FLT_MAX && p.score <= FLT_MAX))
         return fail(E_IO, "%s: token %u must have a string and a finite score", path, (unsigned)s->npiece);
-    if ((s->npiece & (s->npiece - 1)) == 0) /* at a power of two, the list is full: doubles its capacity */
+    /* npiece is a power of two, so the list is full: doubles its capacity */
+    if ((s->npiece & (s->npiece - 1)) == 0)
         s->piece = arena_extend(&t->bpe.arena, s->piece, sizeof p * s->npiece, sizeof p * (2 * s->npiece + 1));
     s->piece[s->npiece++] = p;
     return 0;
@@ -191,7 +192,7 @@ read_file(struct tokenizer *t, const char *path, struct sentencepiece *s)
     return s->npiece ? 0 : damaged_buffer(path);
 }
 
-/* ---- normalizing ---- */
+/* ---- normalizing texts ---- */
 
 /* Finds the normalization of the character at the start of the text: the replacement, and the number of bytes that
  * are replaced. */
@@ -229,7 +230,7 @@ add_squeezed(const struct sentencepiece *s, const uint8_t *text, size_t n, struc
 {
     const char *to;
     size_t nto;
-    bool space = s->squeeze; /* the last character was a space */
+    bool space = s->squeeze; /* true: the last character was a space */
     for (size_t at = 0; at < n;) {
         at += normalized_start(s, text + at, n - at, &to, &nto);
         while (space && nto && *to == ' ') to++, nto--;
@@ -261,10 +262,10 @@ apply_sentencepiece(const struct normalizer *z, const uint8_t *text, size_t n, s
     return 0;
 }
 
-/* ---- decoding ---- */
+/* ---- decoding pieces ---- */
 
-/* Returns the text of a piece that is not a byte. start: no text has been decoded before. *dropped: set to true if
- * a leading space was dropped. */
+/* Appends the text of a piece that is not a byte. start: no text has been decoded before, so a leading space may
+ * be dropped. *dropped: set to true if the space was dropped, unless `squeeze` is set. */
 static void
 add_decoded(const struct sentencepiece *s, const struct token_text *one, bool start, bool *dropped, struct str *out)
 {
@@ -311,7 +312,7 @@ apply_pieces(const struct decoder *d, struct token_texts *texts)
     return 0;
 }
 
-/* ---- vocabulary ---- */
+/* ---- making the tokenizer's vocabulary ---- */
 
 /* Returns true if the text is one of the special tokens that the caller listed. */
 static bool
@@ -422,7 +423,7 @@ use_scores(struct tokenizer *t, const struct sentencepiece *s)
     for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_NORMAL)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, s->piece[id].score, true);
-    /* scores a user-defined symbol higher than its parts, so that it becomes one token */
+    /* gives a user-defined symbol a higher score than its parts have, so that the symbol becomes one token */
     for (uint32_t id = 0; id < s->npiece; id++)
         if (s->piece[id].type == PIECE_USER)
             unigram_add(u, id, s->piece[id].text, s->piece[id].n, (float)s->piece[id].n * (float)u->most - 0.1, false);

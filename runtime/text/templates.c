@@ -13,8 +13,8 @@ known_id(const struct tokenizer *t, const char *path, const json_t *id, struct i
     return 0;
 }
 
-/* Rejects a second template: Hugging Face's library would apply it to a text and its added tokens as if these were
- * a pair of texts. */
+/* Rejects a second template. Hugging Face's library would take a text and the tokens that the first template adds
+ * for a pair of texts. */
 static int
 first_template(struct tokenizer *t, const char *path)
 {

@@ -48,7 +48,8 @@ read_token_line(struct tokenizer *t, const char *path, int number, char *line, s
     char *space = memchr(line, ' ', n), *end;
     size_t bytes = 0;
     if (n == 0) return 0;
-    bool nothing = space == line + 1 && *line == '='; /* a token without bytes, which Whisper's file contains */
+    /* true: the line has a token without bytes, as in the file of Whisper */
+    bool nothing = space == line + 1 && *line == '=';
     unsigned long long rank = space ? strtoull(space + 1, &end, 10) : 0;
     if (!space || end == space + 1 || end != line + n || space[1] < '0' || space[1] > '9' ||
         !(nothing || base64_read(line, (size_t)(space - line), (uint8_t *)line, &bytes)))

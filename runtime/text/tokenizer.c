@@ -129,8 +129,8 @@ know_words(struct tokenizer *t, const char *name)
     return splitter_add(t->word, name, &(struct split_step){.pattern = of_words, .manner = SPLIT_REMOVED});
 }
 
-/* Makes the text of a special token the bytes of its id. Returns false if the id has other bytes and the text is not
- * their visible spelling (alphabet.h). */
+/* Makes the text of a special token the bytes of the token's id. Returns false if the id has other bytes, unless
+ * the text is the visible spelling of these bytes (alphabet.h). */
 static bool
 add_special_bytes(struct tokenizer *t, const struct special *s)
 {
@@ -177,7 +177,7 @@ tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id)
     t->join[t->njoin++] = (struct join){left, right, id};
 }
 
-/* ---- encoding ---- */
+/* ---- encoding texts ---- */
 
 struct encoding {
     struct tokenizer *t;
@@ -374,7 +374,7 @@ tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *ou
     return stop_caller_check();
 }
 
-/* ---- decoding ---- */
+/* ---- decoding ids ---- */
 
 /* Returns the special token with this id, if the id is also the id of a byte; NULL: none. */
 static const struct special *

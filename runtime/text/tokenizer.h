@@ -17,23 +17,24 @@
 #include "runtime/text/encode/unigram.h"
 
 struct special {
-    const char *text; /* text that is matched: normalized, if `normalized` is set */
+    const char *text; /* text to search for; normalized, if `normalized` is set */
     size_t n;
     uint32_t id;
-    bool control; /* "special" in tokenizer.json: a control token, which is not part of plain text */
-    /* the token is matched in normalized text, after tokens without this flag; of several tokens with one text, the
-     * first is used */
+    bool control; /* true: a control token, which is not part of plain text ("special" in tokenizer.json) */
+    /* true: the token is matched in normalized text, after the tokens without this flag. If several tokens have
+     * one text, the first of them is used */
     bool normalized;
-    bool left, right; /* white space before (left) and after (right) the token is consumed, too */
-    bool word;        /* the token matches only if no word character is directly before or after it */
-    bool hidden;      /* the token is not matched in text */
+    /* true: the match of the token includes the white space before it (left), or after it (right) */
+    bool left, right;
+    bool word;   /* true: the token matches only if no word character is directly before or after it */
+    bool hidden; /* true: texts are not searched for the token */
     struct span_text {
         const char *text;
         size_t n;
     } own; /* text in the file, before it is normalized; set by tokenizer_special() */
 };
 
-struct join { /* a merge, for saving; listed in order of rank */
+struct join { /* a merge of two tokens, kept for saving; merges are listed in order of rank */
     uint32_t left, right, id;
 };
 
@@ -49,7 +50,7 @@ struct tokenizer {
     struct decoders decoders;
     /* Appends the ids of a piece; byte-level BPE, unless a file's reader sets another model. */
     int (*encode)(struct tokenizer *t, const uint8_t *piece, size_t n, struct ids *out);
-    struct unigram *unigram; /* Unigram model; NULL: the model is another */
+    struct unigram *unigram; /* Unigram model; NULL: the tokenizer has another model */
     struct {
         const char *prefix;  /* prefix in the texts of pieces that are not the start of a word */
         size_t longest;      /* maximum length of a word, characters; longer words are unknown */
@@ -57,14 +58,15 @@ struct tokenizer {
     } word_model;            /* only for WordPiece and WordLevel */
     struct special *special; /* special tokens, longest first */
     int nspecial, special_capacity;
-    bool starts[2][256];      /* by `normalized` and byte: true if a special token begins with the byte */
+    bool starts[2][256];      /* starts[normalized][byte]: true if a special token begins with the byte */
     struct ids before, after; /* ids that the template adds before and after a text */
-    bool templated;           /* the file has a template */
-    bool byte_level;          /* a step ByteLevel was read */
-    bool spelled;             /* each character of a piece stands for a byte (alphabet.h) */
+    bool templated;           /* true: the file has a template */
+    bool byte_level;          /* true: the file has a step of type ByteLevel */
+    bool spelled;             /* true: each character of a piece stands for a byte (alphabet.h) */
     bool twofold;             /* true: a special token shares its id with a byte (tokenizer_special) */
-    struct str file;          /* content of the file, for saving; empty: the fields are saved */
-    const char *file_end;     /* ending of the file's name */
+    /* content of the file, which saving copies; empty: saving writes the fields of this struct */
+    struct str file;
+    const char *file_end;     /* ending of the file's name, for saving */
     const char *part[NPARTS]; /* by enum part (tokenizer_json.h): JSON from the file, for saving */
     struct join *join;
     uint32_t njoin, join_capacity;
@@ -87,8 +89,8 @@ int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids
 /* Decodes n ids. E_VALUE: an id is unknown; the text names it. */
 int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, struct str *out);
 
-/* Return the length of the white space at the start of a text, and the length of a text without the white space at its
- * end. */
+/* text_trim_left returns the length of the white space at the start of a text. text_trim_right returns the length
+ * of a text without the white space at its end. */
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 
@@ -107,7 +109,7 @@ void trainer_free(struct trainer **r);
 int trainer_add(struct trainer *r, const void *text, size_t n);
 int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
-/* ---- for the readers of file formats ---- */
+/* ---- functions for the readers of file formats ---- */
 
 /* Sets the pattern of a tokenizer that is not from tokenizer.json; NULL: that of GPT-2. */
 int tokenizer_cut(struct tokenizer *t, const char *name, const char *pattern, enum dialect dialect);

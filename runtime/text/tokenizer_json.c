@@ -31,7 +31,7 @@ check_id(const char *path, const char *token, const json_t *id, size_t ntoken)
                 shown_id(id, text));
 }
 
-/* ---- added tokens ---- */
+/* ---- reading added tokens ---- */
 
 static int
 read_one_added(struct tokenizer *t, const char *path, const json_t *part)

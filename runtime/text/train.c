@@ -24,7 +24,7 @@ struct seen {
     int64_t count;
     uint32_t *word; /* words that contain the pair, or contained it earlier */
     uint32_t nword, capacity;
-    bool fresh; /* the pair is in the list of pairs that the current merge has made */
+    bool fresh; /* true: the current merge has made the pair, and the pair is in the list of such pairs */
 };
 
 struct trainer {
@@ -41,11 +41,12 @@ struct trainer {
     struct seen *seen; /* hash table of pairs; all bits of `key` set: the slot is free */
     uint32_t nseen, seen_capacity;
     struct arena arena;
-    int64_t since; /* work since the last check for cancellation, bytes of text */
+    int64_t since; /* work since the last check for cancellation, as bytes of text (WORD) */
     int status;
 };
 
-enum { WORD = 16 }; /* work of one token of a word, as a number of bytes of text; it is added to `since` */
+/* work per token of a word that is added to `since`: takes as long as this number of bytes of text */
+enum { WORD = 16 };
 
 static const uint64_t no_pair = UINT64_MAX;
 static const char who[] = "tokenizer.train"; /* replaces the file name in error texts */
@@ -95,7 +96,7 @@ trainer_free(struct trainer **rp)
     free(r);
 }
 
-/* ---- words ---- */
+/* ---- cutting texts into words ---- */
 
 static bool
 is_same_word(const struct trainer *r, const struct word *w, const uint8_t *bytes, size_t n)
@@ -208,7 +209,7 @@ trainer_add(struct trainer *r, const void *text, size_t n)
     return r->status;
 }
 
-/* ---- pairs ---- */
+/* ---- counting pairs of tokens ---- */
 
 static uint32_t
 seen_slot(const struct trainer *r, uint64_t key)
@@ -270,8 +271,8 @@ count_word(struct trainer *r, uint32_t w)
     }
 }
 
-/* ---- the most frequent pair: a heap of pairs with their counts; an entry whose count has changed is pushed again
- * ---- */
+/* ---- finding the most frequent pair, by a heap of pairs and counts: an entry whose count has changed is pushed
+ * again ---- */
 
 struct claim {
     int64_t count;
@@ -403,7 +404,7 @@ join_words(struct trainer *r, struct claims *c, struct made *made, uint64_t key,
     return status ? status : stop_caller_after(&r->since, WORD * (int64_t)made->n);
 }
 
-/* ---- the vocabulary ---- */
+/* ---- making the vocabulary ---- */
 
 /* Returns the token that the pair becomes: a new token, or the token that an earlier merge made with the same
  * bytes. */

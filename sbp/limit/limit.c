@@ -9,7 +9,7 @@
 
 enum { IDLE = 6 }; /* number of steps without gain after which the step length shrinks */
 
-/* ---- relevant times ---- */
+/* ---- listing the relevant times ---- */
 
 static int64_t
 most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_t *form)
@@ -20,9 +20,8 @@ most_bytes_of_node(const struct net_node *v, const int64_t *bytes, const uint16_
     return most;
 }
 
-/* Changes of live bytes at one time. begin: number of live ranges that begin at the time. more: the largest possible
- * bytes of these ranges. end: number of live ranges for which the time is the last. less: the largest possible bytes
- * of these ranges. */
+/* Changes of live bytes at one time. begin, more: number of the live ranges that begin at this time, and the sum
+ * of their largest possible bytes. end, less: the same numbers for the live ranges whose last time this is. */
 struct happening {
     int32_t begin, end;
     int64_t more, less;
@@ -104,7 +103,7 @@ limit_times(struct arena *a, const struct net *n, int32_t **time, int32_t *ntime
     return to;
 }
 
-/* ---- simple bound on the peak ---- */
+/* ---- bounding the peak from below ---- */
 
 /* Returns the fewest bytes of a node's possible candidates. */
 static int64_t
@@ -143,7 +142,7 @@ limit_least_peak(const struct net *n)
     return most;
 }
 
-/* ---- prices ---- */
+/* ---- pricing bytes, and improving the prices ---- */
 
 static void
 list_tensors(struct limit *m)
@@ -204,8 +203,8 @@ price_tensor(struct limit *m, const struct net_tensor *t)
         extra[k] = MIN(NET_NEVER / 64, extra[k] + limit_bytes_worth(price, t->bytes[t->form[k]]));
 }
 
-/* Fills in m->sum (prefix sums of the prices) and m->extra (price times bytes, by candidate). Returns an upper bound
- * on the sum of all extra costs and of the memory limit times the sum of the prices. */
+/* Fills in two arrays from the prices: m->sum, their prefix sums, and m->extra, the cost of each candidate's
+ * bytes. Returns an upper bound on the sum of all these costs and of the memory limit times the sum of the prices. */
 static double
 fill_peaks(struct limit *m)
 {

@@ -14,9 +14,9 @@ struct best { /* choice: a candidate for each node; valid if cost < NET_NEVER */
     int32_t *choice;
     int64_t cost, bound;
 };
-/* Raises r->bound. Replaces r->choice if a cheaper choice within the limit is found. price: net_times(n) entries;
- * in: initial prices by time, 2^-LIMIT_SHIFT ns per byte (squeeze.h); out: prices of the best bound, in the proof's
- * unit. */
+/* Raises r->bound. Replaces r->choice if a cheaper choice within the limit is found. price: net_times(n) entries.
+ * In: the initial price of each time, 2^-LIMIT_SHIFT ns per byte (squeeze.h); out: prices of the best bound, in
+ * the unit of the proof. */
 void limited_bound(const struct net *n, const struct solve_options *o, struct best *r, int64_t *price);
 /* Writes the steps that prove a lower bound on the cost of n at the given prices. price: by time, 2^-LIMIT_SHIFT
  * scaled ns per byte; replaced by the prices actually used. Returns the bound, at most `most`. */

@@ -25,7 +25,8 @@ enum {
     DEAREST = 1000
 };
 
-struct found { /* a choice; over: its live bytes minus the limit, at each time with a price */
+/* a recorded choice; over: the choice's live bytes minus the limit, at each time that has a price */
+struct found {
     const int32_t *choice;
     double cost, over[TIMES];
     bool fits;
@@ -38,14 +39,14 @@ struct squeeze {
     struct lowest *lowest;
     int32_t *choice; /* the current choice */
     int32_t time[TIMES], ntime;
-    /* price: price of each time in `time`, ns per byte; dearest: highest price allowed, ns per byte */
+    /* price: by time in `time`: cost of a byte that is live at this time, ns; dearest: highest price allowed */
     double price[TIMES], dearest;
     struct found found[TURNS];
     int32_t nfound, first; /* nfound: number of choices; first: index of the first choice of this search */
     int64_t until;         /* with `quick`: count of work at which this search ends */
 };
 
-/* ---- the priced net ---- */
+/* ---- making the net in which live bytes cost their price ---- */
 
 struct priced { /* a price table that was made for a tensor; tensors with the same table share it */
     const int64_t *price, *copy, *span, *is;
@@ -55,8 +56,8 @@ struct pricing {
     struct arena arena;
     const struct net *net;
     const struct limit *limit;
-    /* a copy is live, and so has a price, from the first to the last reader that needs it in this choice; NULL: in
-     * any choice */
+    /* choice: by node. A converted copy is live, and costs its price, from its first to its last reader in this
+     * choice; NULL: from the first to the last node that reads it in any choice */
     const int32_t *choice;
     struct net to;
     struct hash_table arrays, tables;
@@ -92,7 +93,7 @@ during_rounds(const struct pricing *p)
     return p->limit->sum[p->net->round_end] - p->limit->sum[p->net->round_begin];
 }
 
-/* A live range of a copy; end 0: none. */
+/* The live range of a converted copy, in times; end 0: the copy is never made. */
 struct span {
     int32_t begin, end;
 };
@@ -176,7 +177,7 @@ price_net(struct pricing *p)
     for (int32_t i = 0; i < n->ntensor; i++) p->to.tensor[i].price = priced_table(p, &n->tensor[i]);
 }
 
-/* ---- choices ---- */
+/* ---- generating and recording choices ---- */
 
 static bool
 squeeze_stops(const struct squeeze *q)
@@ -242,7 +243,7 @@ improve_choice(struct squeeze *q, const struct net *n)
     around_end(&near);
 }
 
-/* ---- prices ---- */
+/* ---- choosing the prices for the next choice ---- */
 
 static int32_t
 fullest_moment(const struct squeeze *q)
@@ -272,8 +273,8 @@ price_fullest(struct squeeze *q)
     return true;
 }
 
-/* Returns the Lagrangian dual at these prices: the least cost at these prices over all recorded choices, minus the
- * sum of the prices times the limit. */
+/* Returns the value of the Lagrangian dual at these prices: the least cost at these prices over all recorded
+ * choices, minus the sum of the prices times the limit. */
 static double
 dual_at(const struct squeeze *q)
 {
@@ -323,8 +324,8 @@ set_prices(struct squeeze *q)
     for (int32_t k = 0; k < q->ntime; k++) q->limit.price[q->time[k]] = (int64_t)(q->price[k] * (1 << LIMIT_SHIFT));
 }
 
-/* Generates choices until one recurs. beside true: prices a copy from the readers that need it in the current
- * choice; false: from all readers that may need it. */
+/* Generates choices until one recurs. beside true: a copy costs its price from its first to its last reader in the
+ * current choice; false: from the first to the last node that may read it in any choice. */
 static void
 search_prices(struct squeeze *q, bool beside)
 {
@@ -344,7 +345,7 @@ search_prices(struct squeeze *q, bool beside)
     set_prices(q);
 }
 
-/* ---- mixtures of two choices ---- */
+/* ---- mixing the layers of two choices ---- */
 
 /* Makes a mixture: layers before `cut` from `low`, layers from `cut` on from `high`, and nodes without a layer from
  * `rest`. */

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 50 }; /* counted work of an allocation, in addition to its costs */
+enum { EACH = 50 }; /* counted work of an allocation, apart from that of writing its costs */
 
-/* ---- tables and edges ---- */
+/* ---- making tables and edges ---- */
 
 struct cfn_table *
 cfn_table_new(int64_t n)
@@ -133,7 +133,7 @@ cfn_add_edge(struct cfn *c, int32_t u, int32_t v, struct cfn_table *t)
     incident(&c->var[v], c->nedge++);
 }
 
-/* Returns the edge's table for writing; copies it if shared. */
+/* Returns the edge's table for writing. Copies a table that other edges share. */
 static int64_t *
 own_table(struct cfn *c, struct cfn_edge *e)
 {
@@ -189,7 +189,7 @@ cfn_cut(struct cfn *c, int32_t edge)
     e->to_u = e->to_v = NULL;
 }
 
-/* ---- removing values ---- */
+/* ---- removing values of a variable ---- */
 
 static void
 keep_rows(struct cfn *c, struct cfn_edge *e, int32_t v, const uint8_t *keep, int32_t nleft)
@@ -266,7 +266,7 @@ struct making {
     const struct net *net;
     struct arena tmp;
     struct same *same[SAME];
-    int32_t *made; /* by form of the current tensor: its variable; -1: none */
+    int32_t *made; /* by form (layout) of the current tensor: its variable; -1: none */
 };
 
 static struct same *

@@ -38,10 +38,10 @@ struct cfn_var {
     int32_t *edge;
 };
 struct trail;
-struct cfn_fate { /* how another variable replaces a variable */
+struct cfn_fate { /* record of a variable that another variable has replaced */
     int32_t into, n;
-    /* by candidate i of variable `into`, n entries: candidate of this variable that i implies; NULL: no variable
-     * replaced this one */
+    /* by candidate i of the replacing variable `into`, n entries: candidate of this variable that i implies; NULL:
+     * no variable replaced this one */
     uint16_t *to;
 };
 struct cfn {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EACH = 10 }; /* counted work of an edge end, in addition to its costs */
+enum { EACH = 10 }; /* counted work of an edge end, apart from that of reading its costs */
 
 INLINE int64_t
 lesser(int64_t a, int64_t b)
@@ -51,7 +51,8 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
     int32_t nother;  /* number of values of that variable */
-    /* ahead: the other end comes later in the sweep order; rows: this end's values index the rows of `table` */
+    /* ahead: true: the other end comes later in the sweep order; rows: true: a row of `table` belongs to a value
+     * of this end */
     bool ahead, rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
@@ -185,7 +186,7 @@ dual_end(struct dual *d)
     free(d->given);
 }
 
-/* ---- sweeps ---- */
+/* ---- sending messages along the variables and back ---- */
 
 INLINE void
 dual_add(int64_t *restrict sum, const int64_t *restrict m, int32_t n)
@@ -200,7 +201,7 @@ dual_sum(const struct dual *d, int32_t k, int64_t *restrict sum)
 {
     const struct cfn_var *x = &d->c->var[d->order[k]];
     int32_t n = x->n, nend = d->first[k + 1] - d->first[k];
-    /* messages to the variable's first edge end; those to its other edge ends follow in memory */
+    /* messages to the variable's first edge end; the messages to its other edge ends follow in memory */
     const int64_t *m = nend ? d->end[d->first[k]].to : NULL;
     if (n == 2) {
         int64_t a = x->cost[0], b = x->cost[1];
@@ -269,9 +270,9 @@ take_from(int64_t *restrict m, const int64_t *restrict given, int32_t n)
     for (int32_t i = 0; i < n; i++) m[i] -= given[i];
 }
 
-/* Processes the k-th variable as TRW-S does. Collects cost from the edges behind. Then distributes to the edges
- * ahead what each value costs more than the variable's cheapest value. Each edge ahead gets the fraction 1 /
- * max(edges ahead, edges behind). */
+/* Processes the k-th variable as TRW-S does. Collects cost from the edges to earlier variables. Then distributes
+ * to the edges to later variables what each value costs more than the variable's cheapest value. Each of these
+ * edges gets the fraction 1 / max(number of edges to later variables, number of edges to earlier variables). */
 INLINE void
 dual_pass_on(struct dual *d, int32_t k, bool forth, bool picks)
 {
@@ -381,7 +382,7 @@ dual_value_bounds(struct dual *d, int32_t k)
     return d->given;
 }
 
-/* ---- solutions ---- */
+/* ---- improving the solution that a sweep chose ---- */
 
 /* Writes to d->sum the cost of each value of the k-th variable, given the chosen values of all other variables. */
 static void
@@ -424,7 +425,7 @@ dual_polish(struct dual *d)
     return sum;
 }
 
-/* ---- pruning ---- */
+/* ---- removing values by the bound ---- */
 
 static void
 say_numbers(struct str *to, const int64_t *x, int32_t n)

@@ -15,7 +15,8 @@ struct dual_end_of;
 struct dual {
     struct cfn *c;
     int32_t n, *order; /* remaining variables in sweep order */
-    /* by position in `order`: index of the variable's first edge end. One more entry marks the end */
+    /* by position in `order`: index in `end` of the variable's first edge end (an edge as seen from one of its two
+     * variables). One more entry marks the end */
     int32_t *first;
     struct dual_end_of *end;
     int64_t *messages;    /* messages of all edge ends, one after the other */

@@ -15,8 +15,8 @@ struct fate {
     int32_t sure;
 };
 
-/* Returns the fate of an eliminated variable. Call in reverse order of elimination: the fate of the variable that
- * replaces it is then known. */
+/* Returns how the folded network determines an eliminated variable. Call in reverse order of elimination: the fate
+ * of the variable that replaces this one is then known. */
 static struct fate
 fate_of(struct folded *f, const struct cfn_fate *became, const struct fate *fate, const struct gone *g)
 {

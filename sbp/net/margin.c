@@ -16,18 +16,20 @@ enum { SCOPE = 30 }; /* maximum number of variables of a table */
 struct table {
     int32_t n, *scope;
     int64_t *cost; /* costs in row-major order: the last variable of the scope is contiguous */
-    bool used;     /* the table belongs to a clique already */
-    /* a clique made the table; in the backward pass the table holds the cost of the rest of the network */
+    bool used;     /* true: a clique has already combined the table */
+    /* true: a clique made the table. In the backward pass, such a table holds the cost of the rest of the network */
     bool made;
 };
-struct clique { /* bucket: the tables that contain `var`, combined into one table */
+/* bucket of bucket elimination: the tables that contain variable `var`, combined into one table */
+struct clique {
     int32_t var, n, scope[SCOPE];
     int32_t ntable, *table, out; /* out: the table passed to the neighbours of `var` */
     int64_t size;
 };
 struct of_var {
     int32_t n, capacity, *table;
-    double size; /* by variable: size of its clique's table if it were eliminated now */
+    /* by variable: number of entries that its clique's table would have if the variable were eliminated now */
+    double size;
     bool gone;
 };
 struct entry { /* heap entry; stale if the variable's size has changed since */
@@ -49,7 +51,7 @@ struct margin {
     bool split;
 };
 
-/* ---- elimination order ---- */
+/* ---- choosing the order in which variables are eliminated ---- */
 
 static int32_t
 table_new(struct margin *m, int32_t n, const int32_t *scope)
@@ -64,8 +66,8 @@ table_new(struct margin *m, int32_t n, const int32_t *scope)
     return m->ntable++;
 }
 
-/* Adds a table's variables to a clique's scope. Returns false if the clique would become too large; a clique without
- * tables always accepts. */
+/* Adds a table's variables to a clique's scope, the variables of the clique's own table. Returns false if the
+ * clique's table would become too large; a clique to which no table belongs always accepts. */
 static bool
 clique_widen(struct margin *m, struct clique *k, const struct table *t)
 {
@@ -165,14 +167,15 @@ finish_clique(struct margin *m, struct clique *k)
     m->largest = MAX(m->largest, k->size);
 }
 
-/* Eliminates v: combines all tables that contain v in one clique. If its table would be too large, uses as few
- * cliques as the size limit allows (mini-buckets). */
+/* Eliminates v: combines all tables that contain v in one clique (bucket). If the clique's table would be too
+ * large, divides the tables among as few cliques as the size limit allows (mini-buckets). */
 static void
 eliminate_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
-    bool decided = m->c->var[v].n == 1; /* a variable with one value: splitting its bucket loses nothing */
+    /* a variable with one value: dividing its tables among several cliques loses nothing */
+    bool decided = m->c->var[v].n == 1;
     x->gone = true;
     clique_new(m, v);
     for (int32_t k = 0; k < n; k++) {
@@ -208,7 +211,7 @@ decide(struct margin *m)
     return m->total <= m->o->most;
 }
 
-/* ---- tables ---- */
+/* ---- combining and reducing tables ---- */
 
 /* Strides through another table in the row-major order of a clique's table. step 0: the other table does not contain
  * the variable. Adjacent dimensions with compatible strides are merged. */
@@ -365,7 +368,7 @@ lower(struct margin *m)
             m->table[t].cost[i] = MIN(m->top, m->table[t].cost[i]);
 }
 
-/* Runs the forward pass. Returns the sum of the constants of cliques without neighbours. */
+/* Runs the forward pass. Returns the sum of the constants that cliques without neighbours pass on. */
 static int64_t
 forth(struct margin *m)
 {
@@ -381,7 +384,8 @@ forth(struct margin *m)
     return sum;
 }
 
-/* Sets a table that a clique made to the cost of the rest of the network, for the backward pass. */
+/* Sets a table that a clique made to the cost of the rest of the network, for the backward pass. The cost follows
+ * from the clique k that used the table. */
 static void
 hear_table(struct margin *m, const struct clique *k, struct table *t)
 {

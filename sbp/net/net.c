@@ -70,7 +70,7 @@ net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32
     return t->credit ? t->credit[n->moment[begin] * n->nmoment + n->moment[end - 1]] - 1 : 0;
 }
 
-/* Returns true if an earlier reader needs the same copy. */
+/* Returns true if an earlier reader needs the same converted copy of the tensor. */
 static bool
 is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, int32_t to)
 {
@@ -79,8 +79,8 @@ is_use_shared(const struct net_tensor *t, const int32_t *choice, int32_t use, in
     return false;
 }
 
-/* Adds the bytes of a tensor's copies to the changes of live bytes. A copy is live from its first to its last
- * reader. */
+/* Adds the bytes of a tensor's converted copies to the changes of live bytes. A copy is live from its first to its
+ * last reader. */
 static void
 copies_live(const struct net *n, const struct net_tensor *t, const int32_t *choice, int64_t *live)
 {
@@ -137,7 +137,7 @@ net_peak(const struct net *n, const int32_t *choice)
     return peak;
 }
 
-/* ---- tables ---- */
+/* ---- finding tensors with equal tables ---- */
 
 static bool
 has_same_tables(const struct net_tensor *t, const struct net_tensor *u)
@@ -169,7 +169,7 @@ net_same_tables(struct arena *a, const struct net *n)
     return same;
 }
 
-/* ---- validity ---- */
+/* ---- checking that a net is valid ---- */
 
 /* Checks that costs are in range. *most: the largest possible cost. */
 static int
@@ -214,7 +214,7 @@ check_forms(const struct net *n, int32_t node, const uint16_t *form, int32_t nfo
     return 0;
 }
 
-/* Checks a tensor. looked: its table was checked before, and *most is set. */
+/* Checks a tensor. looked true: another tensor with the same tables was checked before, and *most is set. */
 static int
 check_tensor(const struct net *n, int32_t i, bool looked, int64_t *most)
 {

@@ -21,36 +21,40 @@ struct net_node {
     const int64_t *memory; /* by candidate: bytes on the fullest rank while the node runs; NULL: none */
     int32_t time;          /* execution time: the node's position in program order */
     const uint8_t
-        /* part: [candidate * nlevel + level]: the candidate's decision on each mesh axis, for SOLVE_RECURSIVE; NULL:
-         * none */
+        /* part: by candidate and mesh axis, [candidate * nlevel + level]: the candidate's decision on this axis,
+         * for SOLVE_RECURSIVE; NULL: none */
         *part;
 };
 struct net_use {
-    int32_t node;         /* index of the reading node; a node that reads a tensor twice has two uses */
-    const uint16_t *form; /* by candidate of the reading node: the form that it needs */
-    int32_t begin, end;   /* the reader needs a converted copy at times begin <= t < end */
+    int32_t node; /* index of the reading node; a node that reads a tensor twice has two uses */
+    /* by candidate of the reading node: the form (layout) in which the node needs the tensor */
+    const uint16_t *form;
+    int32_t begin, end; /* the reader needs a converted copy at times begin <= t < end */
 };
 struct net_tensor {
     int32_t maker;
-    const uint16_t *form; /* by candidate of the maker: the form in which it makes the tensor */
+    /* by candidate of the maker: the form (layout) in which the maker makes the tensor */
+    const uint16_t *form;
     /* A form is a layout of the tensor, as a number. nfrom: number of forms in which the maker can make the tensor;
      * nto: number of forms that its readers can need */
     int32_t nfrom, nto;
     int32_t nuse;
     const struct net_use *use;
-    /* [from * nto + to]: conversion cost, ns; NET_NEVER: impossible. NULL: the tensor has no readers */
+    /* by form that is made and form that is needed, [from * nto + to]: conversion cost, ns; NET_NEVER: impossible.
+     * NULL: the tensor has no readers */
     const int64_t *price;
-    /* [from * nto + to]: bytes sent by all ranks; breaks ties of cost (ties.h). NULL: none */
+    /* [from * nto + to]: bytes that all ranks send for the conversion; breaks ties of cost (ties.h). NULL: none */
     const int64_t *moved;
     /* by form in which the maker makes the tensor: bytes of the tensor on the fullest rank; NULL: the tensor needs
      * no memory */
     const int64_t *bytes;
     int32_t born, dies; /* live range of the tensor: born <= t < dies */
-    /* [from * nto + to]: bytes of a copy, live from the first to the last reader of the form; NULL: none */
+    /* [from * nto + to]: bytes of a converted copy, which is live from the first to the last reader of form `to`;
+     * NULL: none */
     const int64_t *copy;
-    /* [moment[t1] * nmoment + moment[t2]], where t1 and t2 are the times of the copy's first and last reader: number
-     * of copies that are live at once, >= 1. Micro-batches overlap, so copies of other micro-batches are live from
-     * round_begin to round_end. NULL: 1 */
+    /* number of copies of one conversion that are live at once, >= 1, because micro-batches overlap. Index:
+     * [moment[t1] * nmoment + moment[t2]], where t1 and t2 are the times of the copy's first and last reader. The
+     * copies of other micro-batches are live from round_begin to round_end. NULL: 1 at all times */
     const int32_t *credit;
 };
 struct net {
@@ -59,7 +63,8 @@ struct net {
     struct net_tensor *tensor;
     int64_t memory_limit; /* memory limit, bytes per rank; 0: none */
     int32_t nmoment;
-    const uint16_t *moment; /* by time: row or column of credit; NULL: no tensor has credit */
+    /* by time: index of the time's row and column in the credit tables; NULL: no tensor has such a table */
+    const uint16_t *moment;
     int32_t round_begin, round_end;
     /* by node: position in the order of dual sweeps; NULL: nodes are swept in order of their numbers */
     const double *rank;
@@ -73,7 +78,8 @@ int64_t net_live(const struct net *n, const int32_t *choice, int64_t *live);
 int64_t net_peak(const struct net *n, const int32_t *choice);
 /* Returns the number of times; times are numbered from 0. */
 int32_t net_times(const struct net *n);
-/* Returns how many copies of tensor t other micro-batches hold, if they are needed at times begin <= t < end. */
+/* Returns how many converted copies of tensor t other micro-batches hold, if readers need the copies at times
+ * begin <= t < end. */
 int64_t net_others(const struct net *n, const struct net_tensor *t, int32_t begin, int32_t end);
 /* Checks a net. E_PLAN: an index, size or cost is out of range; for example, a cost is negative, or a maker is not a
  * node. */

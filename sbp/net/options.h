@@ -8,12 +8,13 @@ enum solve_mode { SOLVE_GREEDY, SOLVE_PROPAGATE, SOLVE_RECURSIVE, SOLVE_OPTIMAL,
 
 struct solve_options {
     enum solve_mode mode;
-    const int32_t *start;    /* known choice from which the search starts; NULL: none */
-    const int32_t *other;    /* second choice from which SOLVE_OPTIMAL starts; NULL: none */
-    bool (*stop)(void *arg); /* called repeatedly; the search ends when it returns true; NULL: never */
+    const int32_t *start; /* known choice from which the search starts; NULL: none */
+    const int32_t *other; /* second choice from which SOLVE_OPTIMAL starts; NULL: none */
+    /* called repeatedly; a result of true ends the search; NULL: the search ends by itself */
+    bool (*stop)(void *arg);
     void *arg;
-    /* SOLVE_OPTIMAL with a limit: first searches for the least peak, then returns the first choices found
-     * (squeeze.h), without a bound. stop() must not depend on a clock */
+    /* true: under a memory limit, SOLVE_OPTIMAL first searches for the choice with the least peak, then returns
+     * the first choices found (squeeze.h), without a bound. stop() must not depend on a clock */
     bool quick;
     bool proof; /* true: record the steps for a certificate */
 };

@@ -18,7 +18,7 @@ struct work { /* queue of variables to process, without duplicates */
     struct cfn *c;
     int32_t *queue, head, n;
     uint8_t *queued;
-    bool fold; /* apply only the reductions of cfn_fold() */
+    bool fold; /* true: apply only the reductions of cfn_fold() */
     bool stopped;
     int64_t step;
 };
@@ -316,7 +316,7 @@ substitute_variable(struct work *w, int32_t v)
     return false;
 }
 
-/* ---- all reductions ---- */
+/* ---- applying the reductions until none applies ---- */
 
 enum { OFTEN = 16 }; /* stop() is called every OFTEN steps */
 

@@ -15,7 +15,7 @@ enum {
     HUB = 64,     /* an item with at least this many neighbours is ignored when layers are determined */
 };
 
-/* ---- runs ---- */
+/* ---- finding the runs of similar items ---- */
 
 static void
 add_run(struct repeat *r, int32_t begin, int32_t end, int32_t period)
@@ -90,7 +90,7 @@ find_runs(struct repeat *r)
     for (int32_t k = 0; k < n; k++) add_run(r, s[k].begin, s[k].end, s[k].period);
 }
 
-/* ---- layers ---- */
+/* ---- numbering the layers of runs ---- */
 
 static int32_t
 layer_in_run(const struct repeat *r, int32_t i)
@@ -107,9 +107,9 @@ repeat_moved(const struct repeat *r, int32_t i, int32_t by)
     return to < 0 || to >= r->n || r->head[r->row[to]] != r->head[i] ? -1 : r->row[to];
 }
 
-/* Determines the first layer of a run and, if *way is 0, the direction of its layers. Items in neighbouring runs
- * vote. Uses the run's items from `from` on, `step` apart. vote: work space; all zeros before and after the call.
- * Returns false if no item votes. */
+/* Determines the layer with which a run begins and, if *way is 0, the direction of its layer numbers, by a vote of
+ * neighbouring items in other runs. Uses the run's items from `from` on, `step` apart. vote: work space; all zeros
+ * before and after the call. Returns false if no item votes. */
 static bool
 ask_beside(const struct repeat *r, int32_t run, int32_t from, int32_t step, int32_t *vote, int32_t *way, int32_t *base)
 {
@@ -164,7 +164,8 @@ count_layers(struct repeat *r, const struct repeat_run *x)
     }
 }
 
-/* Matches neighbours of the counterparts i and `on` if the neighbours are similar. Appends new pairs to the queue. */
+/* Matches the neighbours of i with those neighbours of `on` that are similar; i and `on` are counterparts in
+ * successive layers. Appends new pairs to the queue. */
 static int32_t
 grow_pair(struct repeat *r, int32_t i, int32_t on, int32_t *queue, int32_t n)
 {
@@ -228,7 +229,8 @@ stand_in_rows(struct repeat *r)
     for (int32_t i = 0; i < r->n; i++) n = stand_in_row(r, i, n); /* adds items in cycles, which have no first item */
 }
 
-/* Assigns an item without a run to the highest layer of its neighbours, if their layers differ by at most 1. */
+/* Assigns an item without a run to the highest layer of its neighbours, if the neighbours' layers differ by at
+ * most 1. */
 static void
 join_layer(struct repeat *r, int32_t i)
 {

@@ -15,7 +15,7 @@ struct gone_edge {
     int32_t other, n;
     uint16_t *value;
     struct cfn_table *table; /* counted reference to the edge's table */
-    bool first;              /* the eliminated variable indexes the table's rows */
+    bool first;              /* true: a row of the table belongs to a value of the eliminated variable */
 };
 struct gone {
     int32_t v, n, nedge;

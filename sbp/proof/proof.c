@@ -17,9 +17,10 @@ enum { MOST = 1 << 22, MOST_ENTRIES = 1 << 28, SHIFT = 24, DEPTH = 1000 };
 #define FAR ((wide)1 << 96) /* a number larger than any sum of costs */
 
 struct edge {
-    int64_t end[2];   /* the edge's two variables */
-    int64_t *cost;    /* [value of end 0][value of end 1] */
-    int64_t *to[2];   /* messages to the values of each end; NULL: none */
+    int64_t end[2]; /* the edge's two variables */
+    int64_t *cost;  /* [value of end 0][value of end 1] */
+    /* messages: costs that were moved from the edge to the values of each end; NULL: none */
+    int64_t *to[2];
     int64_t *room[2]; /* memory to which `to` points */
     wide low;         /* least cost of the edge, after its messages are subtracted */
 };
@@ -51,10 +52,10 @@ add_saturated(const struct state *s, int64_t a, int64_t b)
     return (int64_t)MAX(-(wide)PROOF_NEVER, MIN(sum, PROOF_NEVER - 1));
 }
 
-/* ---- cost of the choice ---- */
+/* ---- summing the cost of the choice that the certificate states ---- */
 
-/* Returns the cost of a tensor's conversions; each needed form counts once. seen[form]: 1 + index of the last tensor
- * for which the form was counted. */
+/* Returns the cost of the conversions of tensor i: each form (layout) that a reader needs is converted once.
+ * seen[form]: 1 + index of the last tensor for which the form was counted. */
 static wide
 cost_of_tensor(const struct proof *r, int64_t i, int64_t *seen)
 {
@@ -95,7 +96,7 @@ check_choice(struct proof *r)
     return 0;
 }
 
-/* ---- the network ---- */
+/* ---- keeping the network of the proof ---- */
 
 static int
 var_new(struct state *s, int64_t n)
@@ -189,7 +190,7 @@ proof_scaled(const struct proof *r, int64_t x)
     return (wide)x * r->scale >= PROOF_NEVER ? PROOF_NEVER : x * r->scale;
 }
 
-/* Caps the price of bytes. A lower price can only weaken the proof. */
+/* Returns the cost of bytes at a price, capped. A lower cost can only weaken the proof. */
 static int64_t
 proof_worth(int64_t price, int64_t bytes)
 {
@@ -210,8 +211,8 @@ add_one_reader(struct state *s, const struct proof_tensor *t)
     return 0;
 }
 
-/* Adds, for a form of a tensor, the variable with the values "not made" (0) and "made" (1), for which the maker
- * pays. Returns -1 if the form is free or never needed. */
+/* Adds a variable for each form (layout) of a tensor: value 0 means "not made", value 1 means "made". The maker
+ * pays the cost of "made". made[form]: receives the variable; -1: the form is free or never needed. */
 static int
 prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
 {
@@ -231,9 +232,9 @@ prove_made(struct state *s, const struct proof_tensor *t, int64_t *made)
     return 0;
 }
 
-/* Adds a tensor with several readers, which share the tensor's conversions. Each reader forbids "not made" of the
- * form that the reader needs. reads: by node, 1 + the last tensor that the node made or read. A node that made or
- * already read tensor i may already have edges to the tensor's forms. */
+/* Adds a tensor with several readers, which share the tensor's conversions. Each reader forbids the value "not
+ * made" of the form (layout) that the reader needs. reads: by node, 1 + the last tensor that the node made or
+ * read. If a node made or already read tensor i, edges between the node and the tensor's forms may exist already. */
 static int
 add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
 {
@@ -257,8 +258,8 @@ add_forms(struct state *s, int64_t i, int64_t *reads, struct arena *tmp)
     return 0;
 }
 
-/* Builds the network. Bytes cost the prices of the times at which they are live. The claimed bound rises by the
- * worth of the limit, the sum of all prices times the limit. */
+/* Builds the network. A byte costs the sum of the prices of the times at which it is live. These costs raise the
+ * cost of every choice, so the claimed bound rises, too: by the sum of all prices times the limit. */
 static int
 prove_build(struct state *s)
 {
@@ -299,7 +300,7 @@ prove_build(struct state *s)
     return 0;
 }
 
-/* ---- steps ---- */
+/* ---- replaying the steps that reduce the network ---- */
 
 static int64_t
 count_open_values(const struct var *x)
@@ -511,7 +512,7 @@ proof_drop(struct state *s)
     return 0;
 }
 
-/* ---- the dual ---- */
+/* ---- replaying messages and the bound that they prove ---- */
 
 static int
 messages(struct state *s)
@@ -605,7 +606,7 @@ bound_round(struct state *s)
     return 0;
 }
 
-/* ---- cases ---- */
+/* ---- replaying the cases of a split ---- */
 
 /* Returns the number of current table entries. */
 static int64_t
@@ -685,13 +686,13 @@ proof_split(struct state *s)
 static const struct {
     const char *name;
     int (*step)(struct state *s);
-    bool has_lines; /* the step reads several lines, including the end of the last line */
+    bool has_lines; /* true: the step reads several lines, including the end of the last line */
 } step_of[] = {{"support", support, false}, {"out", prove_removal, false}, {"as", prove_substitution, false},
                {"cut", proof_cut, false},   {"drop", proof_drop, false},   {"round", bound_round, false},
                {"split", proof_split, true}};
 
-/* Skips the remaining steps up to "end" if no solution below the claim is left. The search took these steps before
- * it found its best choice; the proof does not need them. */
+/* Skips the remaining steps up to "end" if no solution below the claim is left. The proof does not need these
+ * steps, which the search took before it found its best choice. */
 static int
 pass_steps(struct state *s)
 {
@@ -724,7 +725,7 @@ steps(struct state *s)
     return proof_line_ends(s->r);
 }
 
-/* ---- the certificate ---- */
+/* ---- checking a complete certificate ---- */
 
 static void
 print_proof_error(const struct proof *r, struct str *said)

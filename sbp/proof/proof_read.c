@@ -14,7 +14,7 @@ proof_wrong(const struct proof *r, const char *what)
     return fail(E_PLAN, "line %d: %s", r->line, what);
 }
 
-/* ---- words and numbers ---- */
+/* ---- reading words and numbers ---- */
 
 /* Returns true if a word ends at p. */
 static bool
@@ -79,7 +79,7 @@ proof_number(struct proof *r, int64_t least, int64_t most, int64_t *out)
     return 0;
 }
 
-/* ---- the net ---- */
+/* ---- reading the net ---- */
 
 static int
 read_lists(struct proof *r)
@@ -169,7 +169,7 @@ read_net(struct proof *r)
     return 0;
 }
 
-/* ---- the claim ---- */
+/* ---- reading the choice and the claimed bound ---- */
 
 static int
 read_integer(struct proof *r, const char *word, int64_t least, int64_t most, int64_t *out)

@@ -31,13 +31,13 @@ struct proof {
     int line;
     int64_t nlist, capacity;
     struct proof_list *list;
-    /* searched: lower bound that the search found; 0: it equals `bound` */
+    /* searched: lower bound that the search found; 0: equal to `bound`, the bound that the proof claims */
     int64_t nnode, ntensor, ntime, limit, scale, cost, bound, searched;
     /* choice: candidate by node; price: price of a byte by time */
     int64_t *choice, *price;
     struct proof_tensor *tensor;
     struct proof_node *node;
-    bool fell; /* a cost fell below the least representable number */
+    bool fell; /* true: a cost fell below the least representable number */
 };
 
 /* Reads everything before the proof's first step. E_PLAN, in all functions of this file: the text names the fault

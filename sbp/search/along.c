@@ -33,14 +33,13 @@ struct along {
     const struct net *net;
     struct net few;
     const struct left **left; /* by node: its remaining candidates */
-    /* A candidate is one way to compute a node; net_node.part has its decisions on each mesh axis. The search changes
-     * the decisions on one axis. A node without such decisions (part NULL) keeps its candidate if hold is true, and
-     * may take any candidate if hold is false. */
+    /* hold: applies to nodes whose candidates have no decision on each mesh axis (net_node.part is NULL). true:
+     * such a node keeps its candidate; false: it may take any candidate */
     bool hold;
     struct hash_table lists, arrays;
 };
 
-/* ---- candidates ---- */
+/* ---- listing the candidates that differ on one axis ---- */
 
 /* Returns true if candidate k agrees with `now` on all axes except `level`. */
 static bool
@@ -85,7 +84,7 @@ is_used(const struct net *n, int32_t level)
     return false;
 }
 
-/* ---- restricted network ---- */
+/* ---- making the net that has only these candidates ---- */
 
 /* Reduces an array to the remaining candidates of a list. Caches the result by (array, list), so that nodes which
  * shared an array share the result, too. */
@@ -144,7 +143,8 @@ glance_along(const struct net *n, struct explore *s, int32_t *choice)
     cfn_free(&c);
 }
 
-/* Returns true if the choice has improved by at least 1 / LITTLE. */
+/* Searches for a better choice in which candidates change on one mesh axis only. Returns true if the cost fell by
+ * at least 1 / LITTLE. */
 static bool
 along_axis(const struct net *n, int32_t level, bool hold, struct explore *s, int32_t *choice)
 {

@@ -38,7 +38,7 @@ around_end(struct around *w)
     local_end(&w->local);
 }
 
-/* ---- choosing a neighbourhood ---- */
+/* ---- choosing the nodes of a neighbourhood ---- */
 
 static void
 add_near_node(struct around *w, int32_t node)
@@ -74,7 +74,7 @@ release(struct around *w, const int32_t *node, int32_t n)
     for (int32_t k = 0; k < n; k++) w->at[node[k]] = -1;
 }
 
-/* ---- the small network ---- */
+/* ---- making a small network of a neighbourhood ---- */
 
 struct making {
     struct around *w;
@@ -270,7 +270,7 @@ around_look(struct around *w, int64_t work)
     return any;
 }
 
-/* ---- use by a search ---- */
+/* ---- sharing the time of a branch and bound search ---- */
 
 /* SHARE: work of a search relative to the work of bounding. After each search that found nothing better, the next
  * search gets half the work. The work is halved at most IDLE times; a search that succeeds restores it. */

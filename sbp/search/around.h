@@ -18,11 +18,12 @@ struct around {
     uint64_t random;
     int64_t work;       /* counted work so far (explore.h) */
     int32_t size, most; /* current and largest number of nodes of a neighbourhood */
-    /* near: nodes of the current neighbourhood; at: by node: its number in the small network; -1: none */
+    /* near: nodes of the current neighbourhood; at: by node: the node's number in the small network; -1: none */
     int32_t *near, nnear, *at;
     int32_t *met; /* by tensor: number of the last neighbourhood that reached the tensor */
     int32_t idle; /* number of searches without gain in a row */
-    /* tries: number of neighbourhoods so far; turn: first reader to visit at a tensor with more than HUB readers */
+    /* tries: number of neighbourhoods so far; turn: number that selects, modulo the number of readers, the first
+     * reader to visit at a tensor with more than HUB readers */
     int32_t tries, turn;
 };
 /* Starts from a feasible choice. scale: factor by which the search multiplies costs. */

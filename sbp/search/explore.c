@@ -29,7 +29,8 @@ explore_below(const struct explore *s)
     return s->best >= NET_NEVER ? NET_NEVER : s->best - s->scale + 1;
 }
 
-/* Converts a solution of the reduced network to one of the original network, and records it if it is better. */
+/* Converts a solution of the reduced network to a solution of the original network. Records the solution if it is
+ * better than the best known one. */
 static void
 found(struct explore *s, const struct cfn *c, const int32_t *pick, int64_t cost)
 {
@@ -84,8 +85,8 @@ tighten(struct explore *s, struct cfn *c, int64_t *bound)
     struct dual d;
     int64_t before = -NET_NEVER;
     enum outcome is = STUCK;
-    /* true: messages of a network with few layers are known. At least one round must follow, so that they give a
-     * bound */
+    /* true: messages of a network with few layers are known. The loop then does at least one round, so that these
+     * messages give a bound */
     bool known = begin_with_fewer(s, c, &d);
     int sweeps = known ? 1 : SWEEPS;
     for (int idle = 0;

@@ -13,7 +13,7 @@ struct explore {
     struct trail trail; /* record of the steps; with a text if a proof is needed */
     int64_t scale;      /* a number that divides every solution's cost; 1: nothing is known */
     int64_t best;       /* cost of the best known solution; NET_NEVER: none */
-    int32_t nchoice;    /* length of `choice`: it covers the first nchoice variables */
+    int32_t nchoice;    /* number of variables in `choice`: the first nchoice variables of the network */
     int32_t *choice;    /* by variable: candidate in the best known solution; updated at each improvement */
     /* Called between bounding rounds with the work of the last round. Returns true if it has found a better solution
      * and stored it in best and choice. NULL: not called. */
@@ -28,7 +28,8 @@ struct explore {
     int64_t work;   /* counted work: approximate number of costs read, which is the same on every machine */
     int32_t *value; /* work space: the value of each variable */
 };
-/* Searches c, and shrinks it. Returns a lower bound on the cost of its solutions; s->best if no solution is cheaper. */
+/* Searches network c, and shrinks it. Returns a lower bound on the cost of the network's solutions; s->best if no
+ * solution is cheaper. */
 int64_t explore(struct explore *s, struct cfn *c);
 
 #endif

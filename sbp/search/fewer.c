@@ -16,7 +16,7 @@ enum {
     ROUNDS = 2, /* radius of the neighbourhood that a variable's hash covers */
 };
 
-/* ---- kept layers ---- */
+/* ---- choosing the layers that are kept ---- */
 
 static bool
 is_repeat_kept(const struct repeat *like, int32_t side, int32_t i)
@@ -25,8 +25,8 @@ is_repeat_kept(const struct repeat *like, int32_t side, int32_t i)
     return layer < side || layer >= like->nlayer - side;
 }
 
-/* Returns the item that replaces omitted item `to` as a neighbour of `from`: the counterpart of `to` on the other
- * side of the gap; -1: none. */
+/* Returns the item that replaces the omitted item `to` as a neighbour of `from`: the counterpart of `to` on the
+ * other side of the omitted layers (the gap); -1: none. */
 static int32_t
 across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
 {
@@ -34,20 +34,20 @@ across(const struct repeat *like, int32_t side, int32_t from, int32_t to)
     return layer < 0 ? -1 : repeat_moved(like, to, layer < side ? gap : -gap);
 }
 
-/* Returns the item that represents an omitted one: its counterpart in the last layer before the gap. */
+/* Returns the item that represents an omitted item: its counterpart in the last layer before the omitted layers. */
 static int32_t
 side_stands_for(const struct repeat *like, int32_t side, int32_t i)
 {
     return is_repeat_kept(like, side, i) ? i : repeat_moved(like, i, side - 1 - like->layer[i]);
 }
 
-/* ---- messages ---- */
+/* ---- taking initial messages from a network with few layers ---- */
 
 struct few {
     struct repeat like; /* the remaining variables as items, in sweep order */
     struct cfn *whole, *c;
-    int32_t *order, *place; /* order: by item: its variable; place: by variable: its item */
-    int32_t *is;            /* by item: its number in c; -1: omitted */
+    int32_t *order, *place; /* order: by item: the item's variable; place: by variable: the variable's item */
+    int32_t *is;            /* by item: its variable in the small network c; -1: the item is omitted */
 };
 
 /* Hashes a sample of the costs. Differences elsewhere only cost more sweeps. */
@@ -130,8 +130,9 @@ keep_variables(struct few *f)
     }
 }
 
-/* Connects edges across the gap, starting from the lower side. Skips edges that lead from the upper side into the
- * gap, because each has a counterpart on the lower side. */
+/* Copies the edges between kept variables. An edge from the lower side into the gap (the omitted layers) becomes
+ * an edge to the counterpart on the upper side. Skips edges from the upper side into the gap, because each has a
+ * counterpart on the lower side. */
 static void
 keep_edges(struct few *f)
 {
@@ -226,7 +227,7 @@ fewer_messages(struct cfn *c, bool (*stop)(void *arg), void *arg, int32_t *pick,
     return known;
 }
 
-/* ---- nets ---- */
+/* ---- making a net with few layers ---- */
 
 /* Detects repetition. Nodes are similar if they have equally many neighbours and the same cost of the first
  * candidate. (Later candidates may exist on one node only.) */

@@ -21,7 +21,7 @@ struct fewer {
     struct repeat like; /* the nodes of the complete net as items */
     const struct net *whole;
     struct net net;
-    int32_t *is; /* by node of the complete net: its number in `net`; -1: omitted */
+    int32_t *is; /* by node of the complete net: the node's number in `net`; -1: omitted */
 };
 /* Makes the net with few layers. Returns false if too little repeats; then fewer_end() is not needed. */
 bool fewer_begin(struct fewer *f, const struct net *n);

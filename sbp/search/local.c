@@ -105,7 +105,7 @@ best_of(struct local *l, int32_t node, const int32_t *start, const uint8_t *allo
     return best;
 }
 
-/* ---- SOLVE_PROPAGATE ---- */
+/* ---- choosing candidates outward from nodes with one candidate (SOLVE_PROPAGATE) ---- */
 
 struct front { /* neighbours of decided nodes, in the order in which they were reached */
     int32_t *node, head, n;
@@ -230,7 +230,7 @@ net_follows(const struct net *n, const int32_t *choice, int32_t *follows)
     local_end(&l);
 }
 
-/* ---- SOLVE_RECURSIVE ---- */
+/* ---- choosing candidates one mesh axis after the other (SOLVE_RECURSIVE) ---- */
 
 static int
 heavier(const void *a, const void *b, void *weight)

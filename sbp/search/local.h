@@ -36,10 +36,11 @@ void choose_possible(struct local *l);
  * Ends after a fixed number of changes. */
 void choose_around(struct local *l, int32_t node);
 
-/* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour, decided before node i, that determined the
- * candidate of i. A neighbour without conversion to or from i precedes neighbours with conversion. Next, it is the
- * neighbour whose conversion would become most expensive if i took another candidate. Next, it is the neighbour that
- * was decided first. i itself: no neighbour was decided earlier, or i has only one possible candidate. */
+/* Explains a choice that SOLVE_PROPAGATE made. follows[i]: the neighbour of node i that determined the candidate
+ * of i; the neighbour was decided before i. If several neighbours were, these criteria decide in turn: no
+ * conversion between neighbour and i; the conversion that would become most expensive if i took another candidate;
+ * the neighbour decided first. follows[i] is i if no neighbour was decided before i, or if i has only one possible
+ * candidate. */
 void net_follows(const struct net *n, const int32_t *choice, int32_t *follows);
 
 #endif

@@ -27,7 +27,7 @@ struct pairs {
     struct net net;
 };
 
-/* ---- numbers ---- */
+/* ---- combining cost and bytes into one number ---- */
 
 /* Returns the number of bytes that a choice sends. Computes it as the cost in a net whose costs are bytes. */
 static int64_t
@@ -81,7 +81,7 @@ ties_pair(const struct pairs *p, int64_t cost, int64_t bytes)
     return cost > p->cost ? NET_NEVER : cost * p->unit + MIN(bytes / p->grain, p->unit);
 }
 
-/* ---- the net ---- */
+/* ---- making a net with the combined numbers as costs ---- */
 
 /* A table of the net, and the table made from it. Tensors of the net that share a table also share the new table,
  * because equal tables are read only once. */
@@ -136,7 +136,7 @@ make_ties_net(struct pairs *p)
         if (n->tensor[i].nuse) p->net.tensor[i].price = table_of(p, tensor, &n->tensor[i]);
 }
 
-/* ---- the search ---- */
+/* ---- searching for a choice that sends fewer bytes ---- */
 
 static bool
 search_whole(struct pairs *p, bool (*stop)(void *arg), void *arg, int32_t *choice)

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A round is SWEEPS sweeps; another one follows a gain of more than 1 / PART of the gap, up to MOST_SWEEPS sweeps. */
+/* Sweeps are done in rounds of SWEEPS. Another round follows if the last one gained more than 1 / PART of the gap;
+ * there are at most MOST_SWEEPS sweeps. */
 enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 };
 
 static bool
@@ -20,7 +21,7 @@ regret_stops(const struct solve_options *o)
     return o->stop && o->stop(o->arg);
 }
 
-/* Sweeps until a round gains little. */
+/* Raises the dual's bound by sweeps, until a round gains little. */
 static void
 regret_raise(struct dual *d, const struct regrets *r)
 {
@@ -33,7 +34,8 @@ regret_raise(struct dual *d, const struct regrets *r)
     }
 }
 
-/* Sets `low` of a node's candidates from the bounds of the folded variable that decides the node. */
+/* Sets the lower bounds on the regrets of a node's candidates, from the bounds of the folded variable that decides
+ * the node. */
 static void
 tell_node(struct regrets *r, int32_t v, const struct fold_node *f)
 {
@@ -159,9 +161,10 @@ find_one(struct regrets *r, int32_t node, int32_t k)
     *low = bound >= NET_NEVER ? NET_NEVER : MAX(*low, MIN(*high, limited_ceil(bound, s.scale) - cost));
 }
 
-/* ---- all candidates at once ---- */
+/* ---- bounding the regrets of all candidates at once ---- */
 
-/* Returns the largest upper bound of an open regret; 0: no regret is open. */
+/* Returns the largest upper bound of an open regret, one whose lower bound is less than its upper bound; 0: no
+ * regret is open. */
 static int64_t
 most_open(const struct regrets *r)
 {
@@ -172,7 +175,8 @@ most_open(const struct regrets *r)
     return most;
 }
 
-/* Closes the regrets whose lower bound is less than `below`, because lower bounds less than `below` are exact. */
+/* Sets the upper bound to the lower bound, for all regrets whose lower bound is less than `below`, because these
+ * lower bounds are exact. */
 static void
 close_known(struct regrets *r, int64_t below)
 {
@@ -181,8 +185,8 @@ close_known(struct regrets *r, int64_t below)
             if (r->low[i][k] < below) r->high[i][k] = MIN(r->high[i][k], r->low[i][k]);
 }
 
-/* Bounds all plans with a regret below `high`, for all candidates at once. Returns true if tables fit but some were
- * split, so larger tables may close more regrets. */
+/* Raises the lower bounds of all regrets at once, up to `high`. Returns true if tables fit but some were split, so
+ * larger tables may close more regrets. */
 static bool
 bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
 {
@@ -210,7 +214,8 @@ bound_all(struct regrets *r, int64_t high, int64_t largest, int64_t *most)
     return fits && !exact;
 }
 
-/* Bounds small regrets first, because then fewer values of the network remain and no table needs splitting. */
+/* Bounds small regrets first. For small regrets, fewer values of the network remain, so tables are small and need
+ * no splitting. */
 static void
 bound_rising(struct regrets *r)
 {
@@ -225,7 +230,7 @@ bound_rising(struct regrets *r)
     }
 }
 
-/* ---- the exact regret of each candidate whose bounds differ ---- */
+/* ---- computing the exact regret of each candidate whose lower and upper bound differ ---- */
 
 struct open_one {
     int64_t high;

@@ -16,9 +16,10 @@ struct regrets {
     const struct net *net;
     const struct solved *solved;
     const struct solve_options *o;
-    int64_t *const *low, *const *high; /* results by node and candidate; the caller owns the arrays */
-    bool begun;                        /* false: the time ran out before regrets_begin() could start */
-    struct folded folded;              /* folded network, with the dual's messages */
+    /* lower and upper bounds on the regret, by node and candidate, ns; the caller owns the arrays */
+    int64_t *const *low, *const *high;
+    bool begun;           /* false: the time ran out before regrets_begin() could start */
+    struct folded folded; /* folded network, with the dual's messages */
     /* by folded variable, by value: lower bound on plans with this value, scaled */
     int64_t **least;
     /* by node: index of the node's entry in folded.node; -1: folding left the node a single candidate */
@@ -27,14 +28,16 @@ struct regrets {
     uint8_t *keep;           /* work space, indexed by value of a variable */
     struct arena arena;
 };
-/* Sets all entries of `low` by the dual. The caller sets all entries of `high`. */
+/* Sets all lower bounds (`low`), by the dual. The caller sets all upper bounds (`high`). */
 void regrets_begin(struct regrets *r, const struct net *n, const struct solved *s, const struct solve_options *o,
                    int64_t *const *low, int64_t *const *high);
 void regrets_end(struct regrets *r);
-/* Reports a known choice: lowers `high` of the choice's candidates to its cost. */
+/* Uses a known choice: lowers the upper bounds (`high`) of the choice's candidates to the difference between
+ * `cost` and the cost of the solved choice. */
 void regrets_offer(struct regrets *r, const int32_t *choice, int64_t cost);
-/* Finds the best plan with each candidate, small regrets first, because these need the shortest searches. If
- * o->stop() ends the search, the remaining regrets are only bounded. */
+/* Computes the exact regret (increase of the least cost) of each candidate of each node, by a search for the best
+ * plan with this candidate. Searches for candidates with a small upper bound first, because these searches are the
+ * shortest. If o->stop() ends the search, the other candidates keep a lower and an upper bound. */
 void regrets_find(struct regrets *r);
 
 #endif

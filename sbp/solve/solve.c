@@ -24,7 +24,7 @@ enum {
     LARGE = 20000,
 };
 
-/* ---- without a memory limit ---- */
+/* ---- solving a net without a memory limit ---- */
 
 static bool
 solve_stops(const struct solve_options *o)
@@ -72,7 +72,7 @@ solve_free(const struct net *n, const struct solve_options *o, bool root, int32_
     if (s.best < NET_NEVER) r->cost = s.best / s.scale;
 }
 
-/* ---- all modes ---- */
+/* ---- solving a net in any mode ---- */
 
 /* Applies a rule, and keeps its choice if that costs less than the choice in r. */
 static void
@@ -248,7 +248,7 @@ net_prove(struct arena *a, struct solved *s)
     s->owed = false;
 }
 
-/* ---- regret ---- */
+/* ---- computing the regrets ---- */
 
 /* Builds a plan in which the node takes candidate k and the nodes around it adapt. Returns the plan's cost; l holds
  * the plan. */

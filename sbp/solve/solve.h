@@ -20,7 +20,7 @@
 #include "sbp/search/local.h"
 
 struct solved {
-    int32_t *choice;       /* by node: its candidate; NULL: no choice is possible */
+    int32_t *choice;       /* by node: the node's candidate; NULL: no choice is possible */
     const struct net *net; /* the net that was solved */
     int64_t cost, bound;   /* bounds on the optimum: bound <= optimum <= cost */
     int64_t peak;          /* largest number of live bytes; without a choice within the limit: the least peak found */

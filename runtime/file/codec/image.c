@@ -1,4 +1,5 @@
-/* image.c - decodes PNG files by libpng, and JPEG files by libjpeg, and turns them as their EXIF data demand. */
+/* image.c - decodes PNG files by libpng and JPEG files by libjpeg, and turns images to the orientation in their
+ * EXIF data. */
 #include "runtime/file/codec/image.h"
 
 #include "runtime/data/arena.h"
@@ -44,7 +45,7 @@ image_allocate(struct decoding *d, int64_t height, int64_t width, int samples)
     return true;
 }
 
-/* ---- orientation ---- */
+/* ---- reading and applying the orientation of an image ---- */
 
 /* Returns the integer of `size` bytes at p. */
 static uint32_t
@@ -85,7 +86,7 @@ shown_pixel(const struct decoding *d, int64_t i, int64_t j)
     return d->rows[up ? d->height - 1 - row : row] + d->samples * (left ? d->width - 1 - column : column);
 }
 
-/* ---- PNG ---- */
+/* ---- decoding PNG files ---- */
 
 static void
 on_png_error(png_structp png, png_const_charp text)
@@ -155,7 +156,7 @@ decode_png(struct decoding *d)
     return done;
 }
 
-/* ---- JPEG ---- */
+/* ---- decoding JPEG files ---- */
 
 static void
 on_jpeg_error(j_common_ptr c)
@@ -165,7 +166,8 @@ on_jpeg_error(j_common_ptr c)
     longjmp(d->failed, 1);
 }
 
-/* Treats a warning (level -1) as an error, except that of superfluous bytes, which many cameras write. */
+/* Treats a warning (level -1) as an error. The exception is the warning about superfluous bytes, because many
+ * cameras write such bytes. */
 static void
 on_jpeg_message(j_common_ptr c, int level)
 {
@@ -207,7 +209,7 @@ decode_jpeg(struct decoding *d)
     return done;
 }
 
-/* ---- both ---- */
+/* ---- decoding either format ---- */
 
 /* Returns colour k (red, green, blue) of a pixel. JPEG files store cyan, magenta, yellow and black inverted, as Adobe
  * does. */

@@ -16,7 +16,7 @@ struct machine {
     struct arena *arena;
     struct pickle **stack;
     int32_t n, capacity;
-    int32_t *mark; /* heights of the stack at its marks */
+    int32_t *mark; /* heights that the stack had when its marks were pushed */
     int32_t nmark, mark_capacity;
     struct pickle **memo;
     int32_t nmemo, memo_capacity;
@@ -28,7 +28,7 @@ bad_pickle(const struct machine *m, const char *why)
     return fail(E_IO, "%s: damaged: its pickle %s", m->name, why);
 }
 
-/* ---- bytes ---- */
+/* ---- reading bytes and numbers ---- */
 
 /* Returns the next n bytes; NULL: fewer bytes are left. */
 static const uint8_t *
@@ -65,7 +65,7 @@ pickle_line(struct machine *m, const char **out)
     return 0;
 }
 
-/* ---- values ---- */
+/* ---- making values on the stack ---- */
 
 static struct pickle *
 pickle_push(struct machine *m, enum pickle_kind kind)
@@ -250,7 +250,7 @@ pickle_global_stack(struct machine *m)
     return pickle_global(m, module->text, name->text);
 }
 
-/* ---- calls and stored objects ---- */
+/* ---- recording calls and stored objects ---- */
 
 /* Stores a call. The call that makes an ordered dictionary becomes an empty dictionary, because later opcodes add
  * its items. */
@@ -342,7 +342,7 @@ pickle_mark(struct machine *m)
     m->mark[m->nmark++] = m->n;
 }
 
-/* ---- opcodes ---- */
+/* ---- executing the opcodes ---- */
 
 static int
 check_protocol(struct machine *m)

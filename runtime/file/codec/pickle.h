@@ -25,7 +25,7 @@ enum pickle_kind {
 };
 struct pickle {
     uint8_t kind; /* enum pickle_kind */
-    bool tuple;   /* the list is a tuple */
+    bool tuple;   /* true: the list is a tuple */
     int32_t nitem, capacity;
     size_t n;
     union {

@@ -40,7 +40,7 @@ is_offset_within(const struct source *s, uint64_t v, int64_t *out)
     return 0;
 }
 
-/* ---- the directory ---- */
+/* ---- reading the directory of a zip file ---- */
 
 struct directory {
     int64_t at, n; /* at: position of the next record; n: number of records left */
@@ -128,7 +128,7 @@ next_record(const struct source *s, struct directory *d, struct zip_member *m, u
     return 0;
 }
 
-/* ---- members ---- */
+/* ---- unpacking members ---- */
 
 /* Returns the position of the member's packed bytes. */
 static int

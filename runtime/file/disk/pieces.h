@@ -10,8 +10,8 @@
 struct pieces {
     struct box whole, piece;
     int ndim;
-    /* axis along which the box is cut: pieces have size 1 on the axes before it, and the box's size on the axes
-     * after it; -1: the box is one piece */
+    /* axis along which the box is cut; -1: the box is one piece. A piece has size 1 on the axes before this axis,
+     * and the box's size on the axes after it */
     int cut;
     int64_t step;
     bool begun;

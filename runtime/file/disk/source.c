@@ -123,7 +123,7 @@ read_source_bytes(const struct source *s, int64_t offset, void *out, int64_t n)
     return 0;
 }
 
-/* ---- blocks ---- */
+/* ---- verifying the digests of blocks ---- */
 
 struct blocks {
     int64_t first, n;
@@ -219,7 +219,7 @@ source_whole(const char *path, int64_t most, char **out, size_t *n)
     return status;
 }
 
-/* ---- cursors ---- */
+/* ---- reading numbers by a cursor ---- */
 
 void
 cursor_init(struct cursor *c, const struct source *s, const char *what)

@@ -63,7 +63,7 @@ store_temporary(const char *url, int *fd)
     return status;
 }
 
-/* ---- the helper process ---- */
+/* ---- running the helper program ---- */
 
 struct helper { /* a call of the helper program */
     const char *verb, *url;
@@ -195,7 +195,7 @@ run_helper(const char *verb, const char *url, int in, int out)
     return status;
 }
 
-/* ---- fetched files ---- */
+/* ---- keeping the files that were fetched ---- */
 
 static struct fetched {
     struct fetched *next;
@@ -242,7 +242,7 @@ keep_fetched(const char *url, int fd)
     pthread_mutex_unlock(&fetched_lock);
 }
 
-/* ---- objects ---- */
+/* ---- storing, fetching and listing objects ---- */
 
 int
 store_list(const char *url, struct str *lines)

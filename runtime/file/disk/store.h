@@ -21,13 +21,14 @@ int store_check(const char *url);
 int store_temporary(const char *url, int *fd);
 /* Stores the content of an open file, and checks that the store then lists the object with the file's size. */
 int store_put(const char *url, int fd);
-/* Fetches an object. The caller closes *fd, and reads it with pread only, because others share its position. */
+/* Fetches an object. The caller closes *fd, and reads with pread only, because other readers share its file
+ * position. */
 int store_get(const char *url, int *fd);
 /* Lists the objects below a URL: lines "SIZE NAME". */
 int store_list(const char *url, struct str *lines);
 /* Calls visit() with the name of each object below a URL. Later calls of store_get() fetch objects anew. */
 int store_visit(const char *url, void (*visit)(void *arg, const char *name), void *arg);
-/* Returns the size of the object NAME among such lines, bytes; -1: the lines lack the object. */
+/* Returns the size of the object NAME, bytes, from such lines "SIZE NAME"; -1: no line has the object. */
 int64_t store_size(const struct str *lines, const char *name);
 int store_delete(const char *url);
 

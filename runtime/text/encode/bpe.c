@@ -18,7 +18,7 @@ ids_add(struct ids *ids, uint32_t id)
     ids->list[ids->n++] = id;
 }
 
-/* ---- tokens ---- */
+/* ---- adding and finding tokens ---- */
 
 struct pair {
     /* left and right token, rank of the merge, merged token; id NO_TOKEN: the slot is free */
@@ -120,7 +120,7 @@ bpe_seal(struct bpe *b, const char *name)
     return 0;
 }
 
-/* ---- pairs ---- */
+/* ---- adding and finding pairs ---- */
 
 static uint32_t
 pair_slot(const struct bpe *b, uint32_t left, uint32_t right)
@@ -178,7 +178,7 @@ find_pair(const struct bpe *b, uint32_t left, uint32_t right)
     return p->id == NO_TOKEN ? NULL : p;
 }
 
-/* ---- merging ---- */
+/* ---- merging the tokens of a piece ---- */
 
 /* A token of the piece that is being encoded, in a linked list of neighbours. */
 struct part {
@@ -288,7 +288,7 @@ join_many(const struct bpe *b, struct part *part, int32_t n)
     free(heap);
 }
 
-/* ---- the first tokens of a piece ---- */
+/* ---- splitting a piece into its first tokens ---- */
 
 /* Adds the tokens of all bytes. Returns false, and adds nothing, if a byte has no token. */
 static bool

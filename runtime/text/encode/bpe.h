@@ -23,12 +23,15 @@ void ids_add(struct ids *ids, uint32_t id);
 
 /* A vocabulary of characters. */
 struct bpe_characters {
-    bool on;           /* false: every byte is a token, and the fields below are not used */
-    bool fallback;     /* an unknown character is encoded as the tokens of its bytes, bpe.byte */
-    bool fuse;         /* neighbouring unknown characters become one token */
-    uint32_t unknown;  /* token of unknown characters; NO_TOKEN: they are dropped */
-    const char *first; /* prefix that the token texts of all characters except the first have; "": none */
-    const char *last;  /* suffix that the token text of the last character has; "": none */
+    /* true: a piece is first split into characters; false: into bytes, each of which is a token, and the fields
+     * below are not used */
+    bool on;
+    bool fallback;    /* true: an unknown character is encoded as the tokens of its bytes, bpe.byte */
+    bool fuse;        /* true: neighbouring unknown characters become one token */
+    uint32_t unknown; /* token of unknown characters; NO_TOKEN: unknown characters are dropped */
+    /* prefix in the text of a token for any character of a piece but the first; "": none */
+    const char *first;
+    const char *last;  /* suffix in the text of a token for the last character of a piece; "": none */
     struct trie whole; /* texts that never split or merge (SentencePiece's user-defined symbols) */
 };
 
@@ -40,8 +43,8 @@ struct bpe {
     uint32_t ndistinct; /* number of ids that have a token */
     uint32_t byte[256]; /* by byte value: the token of the byte; NO_TOKEN: none */
     struct bpe_characters characters;
-    bool whole_piece;  /* if a piece equals a token, it is encoded as that token, without merges */
-    bool joins_by_id;  /* bpe_join_by_id() made the merges */
+    bool whole_piece;  /* true: a piece that equals a token is encoded as this token, without merges */
+    bool joins_by_id;  /* true: bpe_join_by_id() made the merges */
     uint32_t *slot;    /* hash table of tokens; entries are id + 1 */
     struct pair *pair; /* hash table of pairs */
     uint32_t slot_capacity, pair_capacity, npair;

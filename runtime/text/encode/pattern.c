@@ -6,15 +6,15 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* ---- spelling in PCRE2's syntax ---- */
+/* ---- translating a pattern to PCRE2's syntax ---- */
 
 #define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
 
-/* Character classes that match other characters in PCRE2, by the letter after the backslash: PCRE2's \s also matches
- * U+180E, and its \w excludes marks. alone: PCRE2 syntax that matches the original characters; within: such syntax
- * for use inside a set. NULL: PCRE2 has none. */
+/* Character classes, by the letter after the backslash, that match other characters in PCRE2 than in the dialect:
+ * PCRE2's \s also matches U+180E, and its \w excludes marks. alone: PCRE2 syntax for the dialect's characters;
+ * within: such syntax for use inside a set; NULL: PCRE2 has no such syntax. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
@@ -38,8 +38,8 @@ skip_escape(const char *p)
     return end ? end + 1 : p + 2;
 }
 
-/* Returns true if the name is the name of a script. In PCRE2, \p{Han} also matches characters that are used in
- * more than one script; in other libraries it matches only characters of script Han. */
+/* Returns true if the name is the name of a script. For scripts, PCRE2 differs from other libraries: its \p{Han}
+ * also matches characters that are used in several scripts, and not only characters of script Han. */
 static bool
 is_script(const char *name, size_t n)
 {
@@ -105,7 +105,7 @@ pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
     }
 }
 
-/* ---- syntax with another meaning in PCRE2 ---- */
+/* ---- finding syntax that has another meaning in PCRE2 ---- */
 
 /* Letters that have another meaning in PCRE2 after a backslash, by dialect: outside and inside a set. */
 static const struct {
@@ -153,7 +153,8 @@ skip_set(const char *p, enum dialect dialect, const char **part)
     return *p ? p + 1 : p;
 }
 
-/* Returns a description of the quantifier {,3} or {2}? at p; NULL: neither. The caller reports a + after }. */
+/* Returns a description of the quantifier {,3} or {2}? at p; NULL: p is at neither. A + after the closing brace is
+ * reported by the caller. */
 static const char *
 foreign_interval(const char *p, enum dialect dialect)
 {

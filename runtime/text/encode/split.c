@@ -41,7 +41,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
-    int64_t since; /* work since the last check for cancellation, bytes of text */
+    int64_t since; /* bytes of text processed since the last check for cancellation */
 };
 
 struct splitter *
@@ -114,7 +114,7 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
     return 0;
 }
 
-/* ---- splitting ---- */
+/* ---- splitting a text by steps ---- */
 
 struct cut { /* the function that receives the pieces, and its argument */
     struct splitter *s;
@@ -126,7 +126,7 @@ struct cut { /* the function that receives the pieces, and its argument */
 struct search {
     size_t at;   /* position where the search continues */
     size_t last; /* end of the last match */
-    bool found;  /* a match was found */
+    bool found;  /* true: a match was found */
 };
 
 /* Finds the next match of step k in the text from position `at` on; *from = *to = n: there is no further match. */
@@ -160,7 +160,8 @@ match_next(struct splitter *s, int k, const uint8_t *text, size_t n, struct sear
     return 0;
 }
 
-/* Returns the number of bytes after the first `n` that still belong to the first character of the user's string. */
+/* Returns `head` (the number of bytes at the start of a text that belong to the first character of the user's
+ * string) for the text without its first n bytes. */
 static size_t
 head_after(size_t head, size_t n)
 {

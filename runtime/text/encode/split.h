@@ -11,8 +11,8 @@
 
 extern const char split_gpt2[];
 
-/* The manner in which a step treats matches: it keeps them as pieces, removes them, or merges them with neighbours.
- * The names in tokenizer.json are "Isolated", "MergedWithPrevious" and so on. */
+/* The manner in which a step treats the matches of its pattern: keeps them as pieces, removes them, or merges them
+ * with neighbours. In tokenizer.json the names are "Isolated", "MergedWithPrevious" and so on. */
 enum split_manner { SPLIT_ISOLATED, SPLIT_REMOVED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
 /* Returns the manner with this name: "MergedWithPrevious" -> SPLIT_PREVIOUS; -1: unknown. */
 int split_manner(const char *name);
@@ -26,9 +26,10 @@ struct split_step {
     enum dialect dialect; /* dialect of the pattern */
     bool invert;          /* true: matches are treated as gaps, and gaps as matches */
     /* Changes that the step makes to each piece before its pattern splits the piece: */
-    const char *space;        /* text that replaces each space; NULL: none */
-    enum split_prefix prefix; /* pieces that get `space` (NULL: a space) as prefix, unless they begin with it */
-    bool spell;               /* replaces each byte by a visible character (alphabet.h) */
+    const char *space; /* text that replaces each space; NULL: none */
+    /* pieces that get a prefix, unless they begin with it. The prefix is `space`; NULL: a space */
+    enum split_prefix prefix;
+    bool spell; /* true: each byte becomes a visible character (alphabet.h) */
 };
 
 struct splitter;

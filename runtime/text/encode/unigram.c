@@ -29,7 +29,7 @@ unigram_add(struct unigram *u, uint32_t id, const void *text, size_t n, double s
     u->most = MAX(u->most, score);
 }
 
-/* ---- the best division ---- */
+/* ---- finding the most probable division of a text ---- */
 
 /* The best division of the text from its start to one position. */
 struct division {
@@ -92,7 +92,7 @@ mark_ends(struct division *best, size_t n)
     }
 }
 
-/* Adds the tokens of the division whose ends are marked. Neighbouring unknown characters are encoded together. */
+/* Adds the tokens of a division whose piece ends are marked. Encodes neighbouring unknown characters together. */
 static int
 add_division(const struct unigram *u, const struct bpe *vocabulary, const uint8_t *text, size_t n,
              const struct division *best, struct ids *out)

@@ -11,9 +11,10 @@ struct unigram {
     uint32_t nscore;
     double least, most; /* lowest and highest score of normal pieces */
     uint32_t unknown;   /* token of a character that is in no piece; NO_TOKEN: such a character is an error */
-    bool fallback;      /* unknown characters are encoded as the tokens of their bytes, bpe.byte */
+    bool fallback;      /* true: unknown characters are encoded as the tokens of their bytes, bpe.byte */
     bool narrow;        /* true: sums of scores are f32, as in SentencePiece; false: f64 */
-    /* unknown characters whose text equals a token are encoded as that token (Hugging Face's tokenizers) */
+    /* true: unknown characters whose text equals a token are encoded as this token, as Hugging Face's tokenizers
+     * do */
     bool lookup;
 };
 
