@@ -131,9 +131,10 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns {class =, with =} for each module, by module path: the module's class, and its settings; with nil: the
--- class has none. Settings are saved because tensor shapes do not show, for example, the number of heads. Settings
--- are the fields of Rille's modules, and the values that a user's class names.
+-- Returns {class =, with =} for each module, by module path. class: name of the module's Rille class; nil: the
+-- forward is the user's. with: settings of the module, the values besides tensors with which it computes
+-- (lua/nn/base/settings.lua); nil: none. Settings are saved because tensor shapes do not show, for example, the
+-- number of heads.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -170,8 +171,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that only the model or only the checkpoint has. No tensor shows this difference,
--- but the model would compute something else. Dropout is exempt.
+-- Reports a module with settings that only the model or only the checkpoint has. If the module has no tensors, no
+-- other check finds the difference, but the model would compute something else. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -341,8 +342,9 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Collects mismatches. report(part, kind, text) adds one; kind is "missing", "unexpected" or "other". reported(part)
--- returns the first few mismatches of each kind.
+-- Returns two functions that collect the differences between the program and a checkpoint. report(part, kind, text)
+-- adds a difference; kind is "missing", "unexpected" or "other". reported(part) returns the first few differences of
+-- each kind.
 local FEW <const> = 3
 local function reports()
   local lists = {}
@@ -497,8 +499,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
--- options require. Returns a function that undoes the change.
+-- Gives an optimiser the state tensors that it had when it was saved: the state tensors in the file, and those that
+-- its saved options require. Returns a function that undoes the change.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end
@@ -521,7 +523,8 @@ local function load_optimizer(opt, saved)
   end
   opt:__count(saved.steps, counts)
   local all = {[0] = {}}
-  -- A schedule (a function) stays, and continues with the saved count.
+  -- Returns the value of an option after loading: `value`, the saved one. If the option is now a schedule (a
+  -- function), returns the schedule, which continues with the saved step count.
   local function kept(own, name, value)
     local present = rawget(own, name)
     if type(present) == "function" then return present end

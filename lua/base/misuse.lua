@@ -93,7 +93,8 @@ end
 
 -- ---- errors inside of Rille, and methods called with a dot ----
 
--- Returns the level of the first Lua function from `level` on, relative to the caller.
+-- Returns the stack level of the first Lua function at `level` or above it, relative to the caller; skips C
+-- functions.
 local function first_lua(level)
   local info = debug.getinfo(level + 1, "S")
   while info and info.what == "C" do

@@ -406,7 +406,7 @@ function run.callblock(node, scope, env)
   write(env, values.text(f(args, named, node.line)), node.line)
 end
 
--- ---- the whole template ----
+-- ---- evaluating a whole template ----
 
 -- Returns the element of a value at a path, which is a name with dots ("a.b") or a number.
 local function path_of(v, path, line)

@@ -1,6 +1,8 @@
 -- library.lua - filters, tests, methods and functions of chat templates.
 --
--- A filter is f(value, args, named, line, env); a test returns a boolean; a method is f(object, args, line).
+-- A filter is f(value, args, named, line, env); a test has the same arguments and returns a boolean; a method is
+-- f(object, args, line). args: positional arguments; named: keyword arguments; line: line of the template, for
+-- messages.
 -- env.bounded raises an error if a result is too long; env.filter and env.test apply a filter or test by name.
 
 local lexer = require "rille.chat.lexer"

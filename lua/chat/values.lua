@@ -163,8 +163,8 @@ local function json_string(s)
   end) .. '"'
 end
 
--- Returns a value as JSON in the form of Python's json.dumps. o: indent (text of one level, or nil), comma, colon,
--- sort.
+-- Returns a value as JSON in the form of Python's json.dumps. o: indent (text of one level of indentation, or nil),
+-- comma and colon (the separators), sort (true: names of objects are sorted).
 function values.json(v, o, line, level)
   level = level or 1
   local k = kind(v)

@@ -34,7 +34,8 @@ resample.filters = {
 
 -- ---- weights ----
 
--- Returns the weights of n pixels for a new pixel with this centre. scale: old pixels per new pixel.
+-- Returns the weights of the n old pixels of a line for one new pixel. centre: centre of the new pixel, in old
+-- pixels; scale: old pixels per new pixel.
 local function weights_of(filter, centre, scale, n)
   local stretch, row, sum = math.max(scale, 1), {}, 0
   local reach = filter[2] * stretch

@@ -1,5 +1,5 @@
 -- feed_forward.lua - feed-forward layers of a described decoder: down(act(gate(x)) * up(x)), or down(act(up(x)))
--- without gates. Also experts of this form.
+-- without gates. Also has mixtures of experts, in which each expert is such a layer.
 
 local rille = require "rille"
 local check = require "rille.base.check"

@@ -4,7 +4,8 @@
 -- `how` contains only the settings that at least one row uses:
 --   drawn          (rows, 1) random numbers in [0, 1); nil: every row is greedy
 --   scale          (rows, 1) 1 / temperature; 0: the row is greedy. mixed: set if some rows are greedy, and some are not
---   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because a number could become live
+--   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text: a compiled step may turn a number into
+--                  an argument, but a text stays a constant of the step
 --   top_p, typical_p   (rows, 1) share of probability; 2: off
 --   min_p          (rows, 1) least share of the greatest probability; 0: off
 --   bias, adds     {ids = (rows, n), values = (rows, n)}: numbers added to logits before and after the repetition penalty

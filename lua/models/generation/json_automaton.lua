@@ -6,7 +6,7 @@
 
 local automaton = {}
 
-local STATES <const> = 8192 -- maximum number of stored states; then all are forgotten
+local STATES <const> = 8192 -- maximum number of stored states; when it is reached, all states are forgotten
 
 -- ---- expressions ----
 
@@ -31,7 +31,8 @@ function automaton.many(e)
   return all
 end
 
--- Returns an expression that make() returns when the automaton first reaches it.
+-- Returns a placeholder for an expression. make() returns the expression when the automaton first reaches the
+-- placeholder, so an expression can contain itself.
 function automaton.lazy(make) return {kind = "lazy", make = make} end
 
 -- ---- states ----
@@ -129,13 +130,15 @@ end
 
 -- ---- shapes ----
 
--- The shape of a state is the state without the expressions that all its threads end with. So all strings of a grammar
--- have one shape, whatever follows them. A state of the automaton of shapes is complete where the omitted expressions
--- begin. The bytes that a state permits before this point depend only on its shape.
+-- All threads of a state may end with the same expressions, which are read after an inner part such as a string. The
+-- shape of the state is the state without these common expressions. So the states within all strings of a grammar
+-- have few shapes, whatever follows the strings. A shape is complete where the omitted expressions begin. The bytes
+-- that a state permits before this point depend only on its shape.
 
 function automaton.new_shapes() return new_automaton() end
 
--- Returns the deepest thread with which all threads end, and which none of them is.
+-- Returns the longest list of expressions with which all threads end, as a thread. None of the threads is this list
+-- itself.
 local function common_end(threads)
   local one = threads[1]
   for _, other in ipairs(threads) do
@@ -154,7 +157,8 @@ local function cut(shapes, thread, last)
   return push(shapes, thread.e, cut(shapes, thread.after, last))
 end
 
--- Returns the shape of a state that is not complete, a state of `shapes`.
+-- Returns the shape of a state that is not complete. `shapes`: an automaton (new_shapes()) whose states are the
+-- shapes.
 function automaton.shape(shapes, state)
   local last, list = common_end(state.threads), {}
   for i, thread in ipairs(state.threads) do list[i] = cut(shapes, thread, last) end

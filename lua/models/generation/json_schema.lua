@@ -123,7 +123,9 @@ local function object_of(self, s, path)
   end
   that(others == nil or type(others) == "boolean" or is_schema(others), path, "additionalProperties must be true, false or a schema, found %s",
     others ~= nil and shown(others))
-  local first, later = sequence(), sequence() -- the members from i on: as the first members, and after other members
+  -- expressions of the members from i on: `first` if no member precedes them, `later` if one does (then a comma comes
+  -- first)
+  local first, later = sequence(), sequence()
   for i = #properties.keys, 1, -1 do
     local name = properties.keys[i]
     local member = sequence(text(json_text(name)), spaces, text ":", spaces, compile(self, properties.of[name], path .. "." .. name))
@@ -199,8 +201,9 @@ local function ref_of(self, s, path)
   return self.defined[name]
 end
 
--- Returns the compiler of the parts of a schema with definitions, which hide equal names of the schemas around it. A
--- definition may contain itself, so a reference is resolved when the automaton reaches it.
+-- Compiles the definitions ($defs) of a schema. Returns the compiler of the schema's parts, which resolves references
+-- to these definitions. A definition hides one of the same name in an enclosing schema. A definition may contain
+-- itself, so a reference is resolved when the automaton reaches it.
 local function with_definitions(self, s, path)
   local list, made = s["$defs"], {}
   that(is_schema(list), path, "$defs must be an object, found %s", shown(list))
@@ -215,7 +218,8 @@ local function with_definitions(self, s, path)
   return self
 end
 
--- Keywords of a schema that is a choice -> the restricting keywords that may stand beside them.
+-- Keywords that make a schema a choice of values: {keyword, function that returns the expression, set of the other
+-- restricting keywords that the schema may have}.
 local choices = {{"$ref", ref_of, {}}, {"anyOf", any_of, {}}, {"enum", enum_of, {type = true}}, {"const", enum_of, {type = true}}}
 
 -- Returns the expression of a schema that is a choice; nil: the schema is none.
@@ -254,7 +258,8 @@ end
 -- Returns the expression of objects without a schema.
 function schema.object() return sequence(spaces, any_object) end
 
--- Returns true if all values of a schema are objects or arrays. The end of other values is known only from the next byte.
+-- Returns true if all values of a schema are objects or arrays. Only these are accepted, because the end of a number,
+-- for example, is known only from the byte after it.
 local function is_closed(v)
   local s = is_schema(v) and v.of or {}
   if s.nullable or s.enum ~= nil or s.const ~= nil then return false end

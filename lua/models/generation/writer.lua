@@ -155,7 +155,7 @@ local function is_as_before(self, state, generation)
   return true
 end
 
--- Returns the key of a writer: a text of the batch size, the number of positions and the layout.
+-- Returns the key of a writer: a string of the batch size, the number of positions and the layout.
 local function key_of(batch, room, where)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
   return table.concat({batch, room, tostring(where.placement), sbp, tostring(rille._autocast())}, "|")
