@@ -48,7 +48,8 @@ local function gathered(p, t, module, name, sbp)
   return ("(%s per gather%s)"):format(paint.bytes(bytes), entry.reshard == false and ", kept for backward" or "")
 end
 
--- Returns the entry of `path` as one line: the layout first, then the fields of the pin.
+-- Returns one line of text for the entry of `path` in a table of layouts: the layout first, then the fields of the
+-- pin.
 local function entry_text(p, t, path)
   local entry, words = t[path], {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
@@ -76,9 +77,9 @@ end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order, and then entries that a user added. The
--- decisions of a trace follow. The last lines name mesh axes that the recipe does not use, and parameters that no
--- tensor axis shards.
+-- Converts a table of layouts to text: parameters first, then module pins, both in the model's order, and then
+-- entries that a user added. The decisions of a trace follow. The last lines name mesh axes that the recipe does not
+-- use, and parameters that no tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do

@@ -1,11 +1,12 @@
 -- traced.lua - finds roles of layers for tensor parallelism in a trace of the model.
 --
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
--- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
--- along d, so its layer joins the chain of the sharded weight: as a column (d = 0) or a row (d = 1). A module whose
--- result is a pending reduction ends the chain, because a pin replicates the module's result. Layers are tried in the
--- order in which the model calls them. A chain within one member of a list, such as a block, is repeated in all
--- members of the same shapes.
+-- Every operator chooses its layout by its rule, as in training. So sharding one weight may shard the weights of the
+-- following layers, too. A chain is such a sequence of layers, like the column and row layers of Megatron. If the
+-- gradient of a parameter is S(d), the parameter is used as shards along d. Its layer then joins the chain of the
+-- sharded weight: as a column (d = 0) or a row (d = 1). A module whose result is a pending reduction ends the chain,
+-- because a pin replicates the module's result. Layers are tried in the order in which the model calls them. A chain
+-- within one member of a list, such as a block, is repeated in all members of the same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
 -- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
@@ -136,8 +137,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Adds to the chain the units whose gradients the trial sharded, up to and including the first row. Returns true if
--- there were any such units.
+-- Adds to the chain the layers and parameters whose gradients are sharded in `sbp`, the result of a trial, up to and
+-- including the first row layer. Returns true if there were any.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
@@ -152,8 +153,8 @@ local function extend(trace, chain, sbp)
   return #chain > n
 end
 
--- Returns the chain that begins with this unit in this role. chain.bytes: number of bytes that the chain adds to a
--- step.
+-- Returns the chain (sequence of layers that are sharded together) that begins with this unit, a layer or parameter,
+-- in this role. chain.bytes: number of bytes that the chain adds to a step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
   repeat

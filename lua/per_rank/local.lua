@@ -15,14 +15,15 @@ local Local = {__name = "local tensor of rille.per_rank, whose methods accept lo
 
 -- ---- making ----
 
--- Returns the SBP of a local tensor with these leading sizes.
+-- Returns the SBP of the global tensor behind a local tensor. shape: its sizes; it has one leading axis per mesh
+-- axis.
 local function leading_sbp(mesh, shape)
   local sbp = {}
   for i = 1, mesh.naxis do sbp[i] = shape[i] > 1 and ("S(%d)"):format(i - 1) or "B" end
   return sbp
 end
 
--- Returns a local tensor. value: a global tensor with leading axes.
+-- Returns a local tensor. value: the global tensor behind it, with one leading axis per mesh axis.
 local function wrap(mesh, value)
   local sbp = leading_sbp(mesh, value.shape)
   local text = #sbp == 1 and sbp[1] or "(" .. table.concat(sbp, ", ") .. ")"
@@ -96,7 +97,7 @@ function operands.matrices(list)
   return operands.broadcast(list)
 end
 
--- Converts operands that must have equal leading sizes: all are expanded.
+-- Converts operands that must have equal leading axes (one axis per mesh axis): expands those of all operands.
 function operands.equal(list)
   local values = {n = list.n}
   for i = 1, list.n do values[i] = spread(list[i], list).value end

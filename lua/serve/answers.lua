@@ -62,8 +62,8 @@ local function text_logprobs(call, text, first, last, offset)
   return out
 end
 
--- Returns the log probabilities of the entry's ids that no earlier part of the stream contained; null: the request
--- did not ask for log probabilities.
+-- Returns the log probabilities of an entry's ids that no earlier part of the stream contained; null: the request did
+-- not ask for log probabilities. An entry is one text of the answer.
 local function logprobs_of(call, entry)
   local text, first = entry.text, entry.nlogprobs + 1
   if not text.logprobs then return json.null end
@@ -120,7 +120,8 @@ function answers.whole(call)
   return out
 end
 
--- Returns the next part of a stream, with the last piece of the entry's text. first: this part begins the text.
+-- Returns the next part of a stream, with the last piece of the text of `entry` (one of the answer's texts). first:
+-- this part begins the text.
 function answers.part(call, entry, first)
   local out = head(call, call.kind == "chat" and "chat.completion.chunk" or "text_completion")
   local choice = {index = entry.index, logprobs = first and json.null or logprobs_of(call, entry), finish_reason = finish_of(entry)}

@@ -145,7 +145,8 @@ local function content_of(v, i)
   return table.concat(texts)
 end
 
--- Converts a part of the body to a value of chat templates, whose names have the order of the body.
+-- Converts a part of the request's body to a value of chat templates. The names of its objects keep their order in
+-- the body.
 local function template_value(call, name, v)
   local good, value = pcall(values.from_lua, v, call.order)
   that(good, name, "%s: %s", name, type(value) == "table" and value.text or tostring(value))

@@ -84,8 +84,8 @@ local function hermes_values(text)
   return text:find("^%s*$", at) and list or {}
 end
 
--- Returns the number of bytes of a text before the place where calls begin. While the text is incomplete, the place is
--- the first that may still become the beginning of calls.
+-- Returns the number of bytes of a text before its calls of tools. If the text is incomplete, its end may be the
+-- beginning of a call; such an end does not count, either.
 local function before_calls(text, final)
   if text:find "^%s*{" or not final and text:find "^%s*$" then return 0 end
   for _, mark in ipairs{OPEN, LIST} do
@@ -116,8 +116,8 @@ function tools.split(text, names, final)
   return text:sub(1, n), calls
 end
 
--- Returns the text of an entry of a call (server.lua). The text contains the mark of Mistral's format, which is usually a
--- special token, so that the scheduler's text lacks the mark.
+-- Returns the text of an entry, one text of the answer. Adds the mark with which Mistral's models begin calls: the
+-- scheduler's text lacks the mark, because it is usually a special token.
 local function marked_text(call, entry)
   local text = entry.text
   local last = #text.ids - (text.ended == "stop" and text.o.stops[text.ids[#text.ids]] and 1 or 0)
@@ -134,7 +134,8 @@ local function marked_text(call, entry)
   return entry.said
 end
 
--- Sets the entry's next piece of the message, and after the end of the text its calls and the complete message.
+-- Sets the next piece of the entry's message. After the end of the text, also sets its calls of tools and the
+-- complete message.
 function tools.read_answer(call, entry)
   local content
   local text = call.tool_prefix and call.tool_prefix .. entry.said or marked_text(call, entry)

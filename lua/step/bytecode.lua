@@ -138,7 +138,8 @@ local function tested_registers(p, word)
   if op == SETTABLE then return string.char(b) end
 end
 
--- Returns {[line] = registers, one a byte} for the code of fn itself, without its inner functions (tested_registers).
+-- Returns, by line, the registers that the code of fn itself tests or uses as keys (tested_registers): {[line] =
+-- register numbers, packed one per byte}. Leaves out inner functions.
 function bytecode.tests(fn)
   local p, lines = prototype(reader(string.dump(fn), HEADER + 1)), {}
   for pc, word in ipairs(p.code) do

@@ -37,13 +37,14 @@ end
 -- if the code may call them
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
--- library functions whose result for a live number may hide that the number was read: an error that is caught, or a
--- comparison without a metamethod
+-- library functions whose result for a live number (a number that a compiled step reads before each run) may hide
+-- that the number was read: they catch an error, or compare without a metamethod
 local hiding = {[pcall] = true, [xpcall] = true, [rawequal] = true, [rawget] = true, [rawset] = true, [math.tointeger] = true,
   [coroutine.resume] = true}
 for _, f in next, debug do hiding[f] = true end
 
--- library functions whose results may change although nothing that the walk follows has changed -> name for messages
+-- library functions whose results may change although none of the values that the walk records has changed -> name
+-- for messages
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
@@ -206,7 +207,7 @@ function visit(w, v, text)
   if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
 end
 
--- Returns true if the digest of t's list includes the entry with this key.
+-- Returns true if the hash of a long list t (reach.DIGEST) includes the entry with this key.
 local function is_in_digest(t, key)
   local value = rawget(t, key)
   return rawlen(t) > LARGE and type(value) ~= "table" and type(value) ~= "function" and type(value) ~= "userdata"
@@ -221,7 +222,7 @@ local function is_read(w, t, key)
   return w.computed or w.lists or w.names[key] or is_option(key)
 end
 
--- Visits fields again and again, until a round finds no new names and tables.
+-- Visits the fields of the tables found so far, until a round finds no new names and tables.
 local function visit_fields(w)
   repeat
     local n = w.n
@@ -274,7 +275,8 @@ end
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
 function reach.fixed(w) return w.fixed end
 
--- Returns true for a library function whose result may hide that a live number was read.
+-- Returns true for a library function whose result may hide that a live number (an input of a compiled step in place
+-- of a constant) was read.
 function reach.is_hiding(fn) return hiding[fn] or false end
 
 -- Returns true if the code may call a function that hides uses of live numbers.

@@ -157,7 +157,7 @@ local function count_sizes(traces, ...)
   end
 end
 
--- Returns the list for a new trace of fn with arguments args.
+-- Returns the list of places (holder, key, value) for a new trace of fn with arguments args.
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
@@ -178,14 +178,16 @@ end
 
 -- ---- numbers ----
 
--- A number that changed may become a live number, which needs no further traces, if the function only computes with
--- it. To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated
--- with the former numbers, must record the same program as the former trace. Comparing a live number with < is an
--- error, and functions that need a number refuse it; both end the attempt. Lua permits two more uses: comparing numbers
--- for equality, and computing names of fields. rille._watch finds these. A function that may catch errors, or calls
+-- Live numbers. A number that a step reads is a constant of its trace, so a change of the number causes a new trace.
+-- A live number is an input instead, which the compiled step reads before each run. A number that has changed becomes
+-- live if the function only computes with it.
+-- To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with
+-- the former numbers, must record the same program as the former trace. Comparing a live number with < is an error,
+-- and functions that need a number refuse it; both end the attempt. Lua permits two more uses: comparing numbers for
+-- equality, and computing names of fields. rille._watch finds these. A function that may catch errors, or calls
 -- another function that hides a use (reach.hides), gets no live numbers.
 
--- keys of places that may hold any float, or any integer
+-- values in a trace's list that stand for any float (LIVE) or any integer (WHOLE): the place has a live number
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
 
 local function write(row, value)
@@ -238,7 +240,7 @@ local function add_numbers(list, found)
   end
 end
 
--- Writes live numbers into their places, before the function runs.
+-- Puts the live numbers into the variables and fields whose numbers they replace, before the function runs.
 local function enter(list)
   for k, row in ipairs(list.numbers or {}) do
     local holder, key, now = row.holder, row.key, row.now
@@ -253,7 +255,8 @@ local function enter(list)
   if list.numbers then list.watch = {rille._watch()} end
 end
 
--- Restores the numbers, and records whether the function changed one of their places.
+-- Puts the plain numbers back in place of the live numbers, and records whether the function changed one of these
+-- variables or fields.
 local function leave(list)
   if list.numbers then list.touched = rille._watched(table.unpack(list.watch)) end
   for k, row in ipairs(list.numbers or {}) do
@@ -262,7 +265,7 @@ local function leave(list)
   end
 end
 
--- Writes the former numbers into the places of live numbers, or restores the present numbers.
+-- Puts the former numbers in place of the live numbers, or restores the present numbers.
 local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
@@ -280,9 +283,9 @@ local function proven(list, good, traces)
   return good
 end
 
--- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list of a trace of which only some
--- listed values have changed: begins a trace with live numbers in place of the changed numbers; returns nil if that
--- is impossible.
+-- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list (places and their values) of
+-- an earlier trace, of which some values have changed. Then begins a trace with live numbers in place of the changed
+-- numbers, or returns nil if another value than a number has changed.
 local function begin(fn, args, traces, near)
   traces.memory = traces.memory or new_memory()
   local memory, found = traces.memory, nil
@@ -299,7 +302,8 @@ end
 
 -- ---- changes by the function itself ----
 
--- Removes the ignored places from a list.
+-- Removes from a trace's list the places that are no longer followed, because the function itself changes them
+-- (memory.ignored).
 local function drop_ignored(list)
   local n, own = 0, list.n
   for i = 1, list.n, 3 do
@@ -319,9 +323,9 @@ local function tell_change(name)
   warn_once("the step's function changes '%s', which happens once, when it is traced, and not at each call", name)
 end
 
--- Records that the traced function changed place i. The trace fits calls that find the value before the change. If a
--- second trace also changes the place, its value changes from call to call, as that of a counter: stops following the
--- place, and returns true.
+-- Records that the traced function changed the value of place i of the list, a variable or field. The trace fits only
+-- calls that find the value before the change. If a second trace also changes it, the value changes from call to
+-- call, like a counter. Then stops following the place, and returns true.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)

@@ -33,7 +33,7 @@ local upper_other = [=[(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])]=]
 local lower_other = [=[(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])]=]
 local ascii_words = [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+]=]
 local kanji = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+"
--- Spaces in runs of powers of two, longest first.
+-- Regular expression for white space with line breaks, and then for runs of 512, 256, ... spaces, longest first.
 local runs = [[\s*[\r\n]+]]
 for _, n in ipairs{512, 256, 128, 64, 32, 16, 8, 4, "1,2"} do runs = ("%s|\\s{%s}(?!\\S)"):format(runs, n) end
 

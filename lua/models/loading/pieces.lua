@@ -73,7 +73,8 @@ local function out_of_pairs(x, n)
   return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)
 end
 
--- Returns the piece for the k-th parameter of a row.
+-- Returns the piece (head of this file) for the k-th parameter of a naming row: the window of the file's tensor
+-- `entry` that contains the parameter.
 function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
   if not (row.groups or row.stack or row.view or row.pairs or row.plus or row.turn and #entry.shape > 2) then
@@ -186,8 +187,8 @@ local function stack_sizes(list)
   return sizes
 end
 
--- Returns the argument `rows` of rille._windows. A row has a piece's tensor in the file, its window, and the layout
--- and dtype in which the window is read. Fails if a shape does not match.
+-- Returns the argument `rows` of rille._windows, with an entry for each piece of the list: the piece's tensor in the
+-- file, its window, and the layout and dtype in which to read the window. Fails if a shape does not match.
 local function windows(tensors, who, path, list)
   local rows, wrong = {}, {}
   for i, piece in ipairs(list) do

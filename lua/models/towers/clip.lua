@@ -204,7 +204,8 @@ local clip_defaults = {
     patch_size = 32, num_channels = 3, hidden_act = "quick_gelu", layer_norm_eps = 1e-5},
 }
 
--- Complete the descriptions of CLIP's towers. size: that of the vectors; nil: the tower has no projection.
+-- Complete the descriptions of CLIP's towers. size: size of the vectors that a tower returns; nil: the tower has no
+-- projection.
 local function clip_texts(model_type, c, part, contents, size)
   local d, w = texts_of(model_type, c, part, clip_defaults.texts, contents)
   d.is_causal, d.projection, d.head_bias = true, size, false
@@ -257,9 +258,10 @@ local function of_siglip(c, contents, model_type)
   return d
 end
 
--- Returns the function that converts the config.json of a tower alone to a config (towers.kind). field: "texts" or
--- "images"; describe: describes the tower. head: name of the projection's tensor, if the tower may have a projection.
--- Names in old files have the prefix that names in files of both towers have.
+-- Returns a function that converts the config.json of a tower alone to a config (towers.kind). field: "texts" or
+-- "images", the field of the config. describe_tower: function that returns the tower's description. head: name of the
+-- projection's tensor, if the tower may have a projection. In old files, the tensor names have the prefix that they
+-- have in files of both towers.
 local function alone(field, describe_tower, head)
   return function(c, contents, model_type)
     local projects = head and (towers.has(contents, "^" .. head) or towers.has(contents, ("^%s%%.head%%.weight"):format(field)))

@@ -129,7 +129,8 @@ local function target_masks(self, x, at, keys)
   return Relative.masks(self.decoder_bias, x, q, keys, function(bias) return rille.where(sees, bias, -math.huge) end)
 end
 
--- Returns the decoder's features of the targets. memory: one for all layers, or a list by layer; see Cross.
+-- Returns the decoder's features of the targets. memory: what the cross-attention attends to (see Cross:forward), one
+-- table for all layers, or a list by layer.
 function Model:decode(targets, memory, cache)
   local x, n, c = self.embed_tokens(targets), targets.shape[2], self.config
   local later = cache and cache:positions()

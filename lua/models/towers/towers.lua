@@ -102,9 +102,10 @@ function towers.parameter(shape) return nn.Parameter(rille.zeros(shape)) end
 local Patches = nn.Module:extend("models.Patches")
 towers.Patches = Patches
 
--- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions.
--- c.tokens learned vectors, such as the class token, precede the vectors of the patches. c: width, channels, image
--- and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1; resizes: images of any size.
+-- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions. Some
+-- learned vectors, such as the class token, precede the vectors of the patches; c.tokens is their number. Further
+-- fields of c: width, channels, image and patch (sizes), patch_bias. flat: the parameters lack the axis of size 1;
+-- resizes: the model accepts images of any size.
 function Patches:init(c)
   self.image, self.resizes = c.image, c.resizes
   self.conv = nn.Conv2d(c.channels, c.width, c.patch, {stride = c.patch, bias = c.patch_bias})

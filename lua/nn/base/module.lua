@@ -90,9 +90,9 @@ function Module.__call(self, ...)
   return call(self, ...)
 end
 
--- Returns true if calling self only runs the forward of a class of Rille; recomputation is allowed. Only such modules
--- may be computed together (__at_once). In a trace, this call counts as a call of self, so the step is traced again
--- if a field of self changes.
+-- Returns true if a call of self only runs the forward of one of Rille's classes: self has no pin and no hooks
+-- (recomputation is allowed). Only such modules may be computed together (__at_once). In a trace, the call of this
+-- function counts as a call of self, so the step is traced again if a field of self changes.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
@@ -246,8 +246,8 @@ end
 
 local function nothing() end
 
--- Returns the entries of all parameters and buffers by name. A tensor with two names is listed twice; one name for
--- two tensors is an error.
+-- Returns a list with an entry for each name of each parameter and buffer: {name =, tensor =, kind =, holder =, key
+-- =}. A tensor with two names has two entries; one name for two tensors is an error.
 local function named(module)
   local list, called = {}, {}
   walk(module, "", {}, nothing, function(name, t, kind, holder, key)
@@ -258,7 +258,7 @@ local function named(module)
   return list
 end
 
--- Returns the entries of the wanted kind (nil: of both kinds): {{name, tensor, holder, key}, ...}.
+-- Returns the entries of named() that have the wanted kind, "parameter" or "buffer"; nil: of both kinds.
 local function entries(module, wanted)
   local list = {}
   for _, found in ipairs(named(module)) do
@@ -284,7 +284,8 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over the entries. The iterator returns each tensor once, with the tensor's first name.
+-- Returns an iterator over a list of entries {name =, tensor =, ...}. The iterator returns each tensor once, with the
+-- first of its names.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -354,7 +355,7 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Groups the entries by tensor, in order: {{tensor, {name, ...}}, ...}.
+-- Groups the entries of named() by tensor, in order: {{tensor, {name, ...}}, ...}.
 local function by_tensor(list)
   local groups, group_of = {}, {}
   for _, entry in ipairs(list) do

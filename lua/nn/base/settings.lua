@@ -137,7 +137,7 @@ function settings.class_of(m)
   return class.__name
 end
 
--- ---- in compiled steps ----
+-- ---- the fields of modules on which compiled steps depend ----
 
 -- Returns true if the module's class is a Rille class with a forward, or extends one.
 local function extends_ours(m)
@@ -175,7 +175,8 @@ end
 -- Returns true if m is an instance of a user's class.
 function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
 
--- Reports to lua/step/reach.lua the fields of m that compiled steps follow.
+-- Reports the fields of m that compiled steps follow, as the walk of lua/step/reach.lua requires: calls note(m, key)
+-- for each field, and visit(member, key) for each module in m.
 function list_fields(m, note, visit)
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")
