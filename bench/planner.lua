@@ -143,7 +143,7 @@ local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabul
 local experts = {layers = 12, d = 768, heads = 12, inner = 3072, experts = 8, vocabulary = 50257, batch = 8, length = 256}
 local many = {{64, 48, 32}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {3, 5, 7, 9, 11}, {2, 2, 2, 2, 2, 2}, {4, 4, 4, 4, 4, 4}, {12, 8, 8, 8, 8, 2}}
 
--- Plans steps on meshes of many axes, one column per step.
+-- Plans several steps on meshes of many axes, and prints a table with a column per step.
 local function on_many(steps)
   local head, cell = {}, {}
   for k, step in ipairs(steps) do head[k] = ("%16s"):format(step[1]) end
