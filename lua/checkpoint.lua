@@ -245,8 +245,8 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- Returns optimizer_numbers() of the only optimiser. If there are two or more, returns {several = {key = numbers}};
--- nil: there is none.
+-- Returns the options and step counts to save (optimizer_numbers) of the only optimiser; nil: there is none. If there
+-- are two or more optimisers, returns {several = {[name of the optimiser] = its options and step counts}}.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -578,10 +578,11 @@ local function all_wrong(parts, contents, saved, reported)
   return wrong
 end
 
--- Restores the parts from a saved state. source: {path =, contents =, saved =}: the state's name for messages, its
--- tensors, and its other state. read(names, placement, sbp) returns the tensors of these names, each with the placement
--- and layout that the functions return; nil and the reason if the values are damaged. Reads and checks all values
--- before it changes any tensor. Returns true; nil and the reason.
+-- Restores the parts from a saved state. Reads and checks all values before it changes any tensor. Returns true; nil
+-- and the reason if the values are damaged.
+-- source: {path =, contents =, saved =}: the state's name for messages, its tensors, and its other state. read(names,
+-- placement, sbp) returns the tensors with these names; placement(name) and sbp(name) return the layout in which a
+-- tensor is read.
 local function restore(who, source, parts, read)
   local path, contents, saved = source.path, source.contents, source.saved
   local name_of, params = names_of(parts)

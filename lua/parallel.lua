@@ -135,7 +135,7 @@ local function read_parameter(name, t, entry)
   return set
 end
 
--- Fails if this SBP is invalid on every placement in the list, for tensors with any number of dimensions.
+-- Fails if no placement in the list accepts this SBP, whatever the number of dimensions of a tensor.
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do

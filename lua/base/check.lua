@@ -39,9 +39,10 @@ local function forward_line(module)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- Returns " (in Net.blocks.3.fc1)", the path of the innermost running module that is part of another module; "" if
--- there is none. level: stack level of the caller at which the search begins. A forward that ends with a tail call,
--- return f(x), leaves no line on the stack; for such a forward of the user, adds ", in the forward at a.lua:3".
+-- Returns where in a model an error occurred, as text for messages: " (in Net.blocks.3.fc1)", the path of the
+-- innermost running module that is part of another module; "" if there is none. level: stack level of the caller at
+-- which the search begins. If the user's forward ends with a tail call, return f(x), its line is no longer on the
+-- stack. Then the text also has ", in the forward at a.lua:3".
 function check.where(level)
   local module, path, is_users = package.loaded["rille.nn.base.module"], nil, false
   while module do

@@ -57,7 +57,8 @@ local function roles_of_names(model, layers, role)
   end
 end
 
--- Returns the role of each module and parameter by path, and the heads of column layers.
+-- Role of a module -> name of its parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which
+-- says how the parameter is sharded.
 local function roles_of(model, recipe)
   local role, heads = {}, {}
   roles_of_classes(model, role, heads)
@@ -65,7 +66,8 @@ local function roles_of(model, recipe)
   return role, heads
 end
 
--- role of a module -> name of its parameter -> column in the table of axes.lua
+-- Role of a parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which says how the
+-- parameter is sharded.
 local parameter_roles = {
   column = {weight = "column", bias = "column_bias", lora_B = "column"},
   head = {weight = "column", bias = "column_bias", lora_B = "column"},
@@ -223,7 +225,8 @@ local function add_pins(out, path, pin)
   end
 end
 
--- Returns the column of the table of axes.lua for a parameter. module: path of the module that has it.
+-- Returns the kind of a parameter, the column of the table `cuts` of axes.lua that says how it is sharded. module:
+-- path of the module that has the parameter.
 local function column_of(roles, name, module, key)
   if own_roles[roles[name]] then return own_roles[roles[name]] end
   return parameter_roles[roles[module]] and parameter_roles[roles[module]][key] or "whole"

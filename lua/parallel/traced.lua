@@ -80,8 +80,8 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Calls the model. Modules with units return replicated tensors in place of pending reductions; the paths of these
--- modules are added to the set `sums`.
+-- Calls the model. If a module that contains units (layers and parameters without a role) returns a pending
+-- reduction, this call replicates the result instead, and adds the module's path to the set `sums`.
 local function call_reduced(trace, call, sums)
   local modules, paths, known = {}, {}, {}
   for path, m in trace.model:named_modules() do known[path] = m end

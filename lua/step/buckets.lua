@@ -107,7 +107,8 @@ local function padded(x, axis, size)
   return like(x:pad(pad), x)
 end
 
--- Returns a layout for a tensor whose dimensions are the dimensions 0 to axis of x.
+-- Returns a layout for a tensor that has only dimensions 0 to axis of x. A mesh axis that shards one of these
+-- dimensions also shards the new tensor; all other mesh axes replicate it.
 local function layout_below(x, axis)
   local sbp = {}
   for entry in x.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%w*%)?") do

@@ -66,7 +66,8 @@ end
 
 local NO_DELTA <const> = 0x80 -- the line is in the list of absolute lines
 
--- Reads the line of each instruction; no lines: -1. first: line where the function begins.
+-- Returns the source line of each instruction of a function; -1: the function has no line information. first: line
+-- where the function begins.
 local function read_lines(r, first, n)
   local deltas, line, lines = list_of(r, r.byte), first, {}
   local absolute = {}

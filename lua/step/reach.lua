@@ -85,7 +85,7 @@ end
 
 local visit
 
--- Reports a place, and continues the walk with its value.
+-- Reports a place (an upvalue, global or field that the function may read), and continues the walk with its value.
 local function add(w, holder, key, value, text)
   if w.own[value] then return end
   if w.n >= MOST then

@@ -91,9 +91,11 @@ end
 
 local weak = {__mode = "k"}
 
--- Creates the table that all traces of a step share. changed[holder][key]: number of traces that changed the place.
--- ignored[holder][key]: true if the place is not followed any more. failed[holder][key]: number of failed attempts to
--- make the number live. counts[name]: number of traces that a change of the place has caused.
+-- Creates the table that all traces of a step share. A place is a holder (function or table) and a key. Fields:
+--   changed[holder][key]   number of traces in which the function itself changed the place
+--   ignored[holder][key]   true if the place is not followed any more
+--   failed[holder][key]    number of failed attempts to make the place's number live
+--   counts[name]           number of traces that a change of the place with this name has caused
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), failed = setmetatable({}, weak), counts = {},
     shapes = {}, sizes = {}}
@@ -198,8 +200,8 @@ local function write(row, value)
   end
 end
 
--- maximum number of attempts to make a number live: one can fail because the number equals a constant of the program,
--- so that both are one number there
+-- Maximum number of attempts to make a number live (an input of the compiled step). An attempt fails by chance if the
+-- number equals a constant of the program, because the trace cannot tell them apart.
 local ATTEMPTS <const> = 2
 
 -- Returns true if a live number can be stored in this place. The place must hold a number of the same type as before,

@@ -46,7 +46,8 @@ local function rest_of(text)
   return rests[text]
 end
 
--- Returns the thread that reads an expression, and then the thread `after`. Equal threads are one table.
+-- Returns the thread that reads the expression e and then everything that the thread `after` reads. A thread is a
+-- linked list of expressions. Equal threads are one table.
 local function push(self, e, after)
   local known = after.before[e]
   if not known then
@@ -57,8 +58,8 @@ local function push(self, e, after)
   return known
 end
 
--- Adds to `list` all threads that `thread` can become without reading a byte and that read a byte next, or are
--- complete.
+-- Expands the first expression of a thread without reading a byte, until each resulting thread begins with a byte or
+-- is complete. Adds these threads to `list`.
 local function expand(self, thread, list, seen)
   if seen[thread] then return end
   seen[thread] = true

@@ -110,8 +110,8 @@ local function padded(self, feeds, first, last, n)
   return ids, at
 end
 
--- Returns the rows (rows.lua) of the slots from first to last, `scored` rows for each slot; and for each row, the
--- entry after which an id is chosen.
+-- Returns which ids a pass chooses: for each slot from first to last, `scored` rows {text =, n =} (rows.lua), false
+-- for a row without a choice; and for each row the entry of the pass whose logits decide.
 local function rows_of(self, feeds, first, last, scored)
   local rows, entries = {}, {}
   for s = first, last do

@@ -219,7 +219,8 @@ local function accept(self, s, feed, out, scored, guesses)
   if self.draft then self.draft:cut(s, #text.ids - 1) end
 end
 
--- Returns the feeds (reader.lua), the ids to read in each slot, and the greatest feed.scored.
+-- Returns what each slot reads in the next pass, a table of feeds by slot, {text =, count =, scored =} (Reader:pass);
+-- and the greatest feed.scored.
 local function feeds_of(self, guesses)
   local feeds, scored = {}, 1
   for s, text in pairs(self.texts) do

@@ -39,7 +39,8 @@ local function add_penalties(self, n, adds)
   for id, times in pairs(count) do adds[id] = -o.presence_penalty - o.frequency_penalty * times end
 end
 
--- Bans the last id of each bad word whose other ids are the last ids of the text.
+-- Bans each id that would complete a bad word: the last id of a bad word whose other ids are the last ids of the
+-- text.
 local function add_bad_words(self, n, adds)
   for _, word in ipairs(self.o.bad_words or {}) do
     local same = #word - 1 <= n

@@ -120,7 +120,8 @@ local function slide(d, c, slides)
   d.windows = by_layer(d, function(i) return d.types[i + 1] == "sliding_attention" and c.sliding_window end)
 end
 
--- every n-th layer attends to all keys, the other layers use sliding windows
+-- returns slides(i) for models in which every n-th layer attends to all keys, and all other layers use sliding
+-- windows
 local function every(n) return function(i) return (i + 1) % n ~= 0 end end
 local function always() return true end
 

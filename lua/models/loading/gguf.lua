@@ -16,7 +16,7 @@ gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
 -- ---- metadata ----
 
--- Keys of an architecture's metadata whose values are not counts, with the type of the value.
+-- Metadata key of an architecture -> type of its value, for keys whose values are not counts.
 local kind_of = {}
 for kind, keys in pairs{
   number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..

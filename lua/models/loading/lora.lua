@@ -99,7 +99,8 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    -- adds the prefix, which names lack if the kind's `names` is a table and no function
+    -- adds the file's prefix: the names lack it if the kind's `names` is a table, and have it if `names` is a
+    -- function
     if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end

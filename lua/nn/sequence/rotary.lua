@@ -103,7 +103,8 @@ end
 
 local unscaled = {rope_type = "default"}
 
--- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: see `scalings`.
+-- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: true if the text is longer than
+-- the length of the original training; only LongRoPE has other frequencies then.
 local function frequencies(size, options, long)
   local list = {}
   local scaling = options.scaling or unscaled
@@ -212,7 +213,7 @@ function Rotary:on(placement)
   return kept
 end
 
--- Returns the tables for at least `positions` positions, and for at most self.length.
+-- Returns the tables of cosines and sines for at least `positions` positions, and for at most self.length.
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
   positions = math.min(positions, self.length)
