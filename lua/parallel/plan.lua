@@ -57,8 +57,7 @@ local function roles_of_names(model, layers, role)
   end
 end
 
--- Role of a module -> name of its parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which
--- says how the parameter is sharded.
+-- Returns the role of each module and parameter by path, and the heads of column layers.
 local function roles_of(model, recipe)
   local role, heads = {}, {}
   roles_of_classes(model, role, heads)
@@ -66,15 +65,16 @@ local function roles_of(model, recipe)
   return role, heads
 end
 
--- Role of a parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which says how the
--- parameter is sharded.
+-- Role of a module -> name of its parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which
+-- says how the parameter is sharded.
 local parameter_roles = {
   column = {weight = "column", bias = "column_bias", lora_B = "column"},
   head = {weight = "column", bias = "column_bias", lora_B = "column"},
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias", lora_A = "row"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
--- role of a parameter -> column in the table of axes.lua
+-- Role of a parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which says how the
+-- parameter is sharded.
 local own_roles = {column = "column", head = "column", embedding = "column", row = "row", positions = "positions",
   norm = "norm_weight", expert = "experts"}
 
