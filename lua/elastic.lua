@@ -38,8 +38,9 @@ local function build(self)
   take_snapshot(self)
 end
 
--- Does a step. Builds the parts again before, if workers were lost or have joined. New workers are admitted only
--- while no values are on devices of lost workers, because an admission may move such a device to another host.
+-- Does a step. If workers were lost or have joined, first builds the parts again on the present devices. New workers
+-- are admitted only while no values are on devices of lost workers, because an admission may move such a device to
+-- another host.
 local function advance(self)
   local now = self.all[self.built]
   if not now or now.place ~= tostring(present()) or rille._admit() then build(self) end

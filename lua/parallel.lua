@@ -25,8 +25,9 @@ local classes = require "rille.parallel.classes"
 local plan = require "rille.parallel.plan"
 local paint = require "rille.show.paint"
 
-local applied = setmetatable({}, {__mode = "k"}) -- model -> its current plan
-local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan that it was created from
+local applied = setmetatable({}, {__mode = "k"}) -- model -> the result of plan.of() whose layouts it has
+-- table of layouts -> the result of plan.of() from which it was created
+local plan_of = setmetatable({}, {__mode = "k"})
 
 -- ---- the table ----
 

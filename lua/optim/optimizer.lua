@@ -85,8 +85,8 @@ local function check_all(opt)
   end
 end
 
--- Sets an option in the table `own` of opt or of a group. If an option is invalid then, raises an error and keeps the
--- earlier value. The option may require new state tensors.
+-- Sets an option of the optimiser opt or of one of its groups. own: the table of its own options. If an option is
+-- invalid then, raises an error and keeps the earlier value. The option may require new state tensors.
 local function set(opt, own, name, value)
   local before = rawget(own, name)
   rawset(own, name, own_value(value))

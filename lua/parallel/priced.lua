@@ -33,7 +33,7 @@ local function twins(args)
   return list
 end
 
--- Calls the model, and records its values: returns the arguments of each block, and the result of the last block.
+-- Calls the model, and returns values from this call: the arguments of each block, and the result of the last block.
 local function note(model, blocks, input)
   local into, last = {}, nil
   meta.with_forward(blocks, function(k, own, self, ...)

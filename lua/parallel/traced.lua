@@ -47,8 +47,9 @@ local function units_of(model, roles, least)
   return units
 end
 
--- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets the
--- field source of each layer of Rille: path of the module whose result is the layer's input; nil: none.
+-- Calls the model once. Sorts the units (layers and parameters without a role) by the first call of their module,
+-- then by the order of definition. Sets the field source of each layer of Rille: path of the module whose result is
+-- the layer's input; nil: none.
 local function sort_by_call(trace)
   local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
   for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
@@ -117,8 +118,8 @@ local function try(trace, roles)
   return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
--- Adds the roles of a chain. Also adds a role for the module that computes the input of a column: its pin reduces the
--- gradient of that input once for all columns.
+-- Adds the roles of a chain of layers. Also adds a role for the module that computes the input of a column layer. The
+-- pin of this module reduces the gradient of that input once for all column layers that read it.
 local function add_roles(trace, chain, roles)
   for _, link in ipairs(chain) do
     local source = link.role == "column" and link.unit.source
@@ -226,8 +227,9 @@ local function measure(trace)
   return count()
 end
 
--- Shards the chain, in all members of its list, or leaves its first unit replicated. A chain is sharded if it has two
--- or more weights, or if it moves fewer bytes per step than the copies of weights that it saves.
+-- Shards a chain of layers, and the same chain in all other members of its list, or leaves the chain's first layer
+-- replicated. A chain is sharded if it has two or more weights, or if it moves fewer bytes per step than the copies
+-- of weights that it saves.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
@@ -246,7 +248,7 @@ local function settle(trace, chain)
   trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
 end
 
--- Decides whether to shard the chain that begins with this unit.
+-- Decides whether to shard the chain of layers that begins with this unit, a layer or parameter.
 local function decide(trace, unit)
   local chain = grow(trace, unit, unit.column)
   if chain.weights == 1 then

@@ -64,7 +64,7 @@ end
 -- function an operator uses.
 local operands = {}
 
--- Converts the first operand, which alone is local; the others are numbers.
+-- Converts operands of which only the first is a local tensor; the other operands are numbers.
 function operands.one(list)
   list[1] = list[1].value
   return list
@@ -104,7 +104,8 @@ function operands.equal(list)
   return values
 end
 
--- Converts the first operand; all others must be equal on all ranks, and get no leading axes.
+-- Converts operands of which the first may have different shards. All other operands must be equal on all ranks, so
+-- they get no leading axes.
 function operands.shared(list, op)
   local values = {list[1].value, n = list.n}
   for i = 2, list.n do
@@ -238,7 +239,8 @@ local function append(list, v)
   list[list.n] = v
 end
 
--- Sets attributes by name. A list may be passed as one integer; an only list also as several, as in x:reshape(2, 3).
+-- Sets attributes by name. A list of integers may be given as one integer. If it is the operator's only attribute, it
+-- may also be given as several arguments, as in x:reshape(2, 3).
 local function set_attributes(record, given, a)
   local first = record.attributes[1]
   if #record.attributes == 1 and first.type == "integer[]" and math.type(given[1]) == "integer" then given = {given, n = 1} end

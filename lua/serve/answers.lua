@@ -90,7 +90,8 @@ end
 
 local function finish_of(entry) return entry.calls and "tool_calls" or entry.text.ended or json.null end
 
--- Returns the list of the entry's calls of tools; nil: none. streamed: the list is part of a stream.
+-- Returns the list of the tool calls in an entry, one text of the answer; nil: none. streamed: the list is part of a
+-- stream.
 local function calls_of(entry, streamed)
   if not entry.calls then return nil end
   local list = json.array{}

@@ -149,7 +149,8 @@ local function id_of(tokenizer, text)
   return #ids == 1 and ids[1] or nil
 end
 
--- Returns the id of Mistral's mark; nil if the tokenizer has no such token.
+-- Returns the id of the token with which Mistral's models begin calls of tools; nil if the tokenizer has no such
+-- token.
 function tools.mark(tokenizer) return id_of(tokenizer, LIST) end
 
 -- Returns a value of the option bad_words that bans the tokens with which calls begin.
@@ -164,8 +165,8 @@ end
 
 -- ---- answers that must be calls ----
 
--- Formats: before, the text between the prompt and the JSON text of the calls; word, the name of the arguments; list: the
--- JSON text is an array of calls.
+-- Formats in which models write calls of tools. before: text between the prompt and the JSON text of the calls; word:
+-- the name of the arguments; list: true if the JSON text is an array of calls.
 local hermes, mistral, llama = {before = OPEN .. "\n", word = "arguments"}, {before = LIST, word = "arguments", list = true}, {before = "", word = "parameters"}
 
 -- Returns the format in which the chat template writes a call; that of Llama if the format is unknown.

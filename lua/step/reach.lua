@@ -15,8 +15,9 @@ local check = require "rille.base.check"
 
 local reach = {SIZE = rille._size_key, META = rille._meta_key, DIGEST = rille._digest_key}
 
-local LARGE <const> = 256 -- maximum length of a list whose entries are separate places; longer lists have a digest
--- maximum length of a list with a digest; for a longer list, only the length is followed
+-- maximum length of a list whose entries are followed one by one; of a longer list, a hash of the entries is followed
+local LARGE <const> = 256
+-- maximum length of a list of which a hash is followed; of a longer list, only the length is followed
 local LARGEST <const> = 1 << 16
 local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
 
@@ -279,7 +280,8 @@ function reach.fixed(w) return w.fixed end
 -- of a constant) was read.
 function reach.is_hiding(fn) return hiding[fn] or false end
 
--- Returns true if the code may call a function that hides uses of live numbers.
+-- Returns true if the code may call a function whose result hides that it read a live number, an input of a compiled
+-- step in place of a constant.
 function reach.hides(w) return w.hides or w.fixed == "a coroutine" end
 
 -- Returns the name of a value that is not followed because the walk reached a limit; nil: all values are followed.

@@ -87,7 +87,7 @@ function trace.turn(m, on)
   clock.turns = clock.turns + 1
 end
 
--- ---- a trace's list ----
+-- ---- the list of values on which a trace depends ----
 
 local weak = {__mode = "k"}
 
@@ -122,8 +122,8 @@ end
 
 local OFTEN <const> = 8 -- number of traces caused by changes of one place after which a warning is printed
 
--- Called before a step is traced again: finds the first place that has changed since the last trace, and counts the
--- change for the place's name.
+-- Called before a step is traced again: finds the first variable or field in the list of the last trace that has
+-- changed, and counts the change for its name.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -212,8 +212,8 @@ local function can_be_live(memory, holder, key, was)
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
--- Returns the places whose numbers have changed since the trace with the list `near`: {[holder] = {[key] = former
--- number}}; nil if any other value has changed.
+-- Returns the former value of each variable and field whose number has changed since the trace with the list `near`:
+-- {[holder] = {[key] = former number}}; nil if a value other than a number has changed.
 local function changed_numbers(memory, near)
   local found, i = {}, rille._first_changed(near, 1)
   if near.settled then return nil end
@@ -232,7 +232,7 @@ local function changed_numbers(memory, near)
   return next(found) and found
 end
 
--- Adds a row to list.numbers for each place whose number is replaced by a live number.
+-- Adds a row to list.numbers for each variable or field in which a live number replaces the number during the trace.
 local function add_numbers(list, found)
   list.numbers, list.live = {}, setmetatable({}, {__mode = "v"})
   for i = 1, list.own, 3 do
@@ -248,7 +248,7 @@ local function enter(list)
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      -- during tracing the place holds the live number itself, so the number that was there before is returned
+      -- during tracing the variable or field holds the live number itself; then returns the number that it replaces
       return type(v) == "userdata" and now or v
     end)
     list.live[k] = live
@@ -370,8 +370,8 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Called if place i holds another object than recorded: returns true if the two objects are equal. For i = 1, returns
--- true if all modules are in their recorded training modes.
+-- Called if entry i of a trace's list, a variable or field, has another value than recorded: returns true if the two
+-- values are equal. For i = 1, returns true if all modules are in their recorded training modes.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
@@ -387,8 +387,8 @@ local function reads_field(t, key)
   put(list, t, key, read(t, key), check.named(key))
 end
 
--- Returns the registers, by line, in which fn may test a live number (bytecode.tests). The functions that follow values
--- may use them as keys.
+-- Returns, by line, the registers that the code of fn tests for equality or uses as keys, for which a live number
+-- would be a mistake (bytecode.tests). Returns {} for trace.lua and reach.lua, which may use live numbers as keys.
 local function tests(fn)
   local source = debug.getinfo(fn, "S").source
   return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}

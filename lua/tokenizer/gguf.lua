@@ -239,7 +239,8 @@ function models.llama(v, refuse)
       byte_fallback = fallback, ignore_merges = false}}
 end
 
--- Reverts a change by the converter of llama.cpp, which writes "##x" as "x", and "x" with MARK before it.
+-- Returns the fields of tokenizer.json for WordPiece. llama.cpp's converter has removed the "##" of tokens within a
+-- word, and has put MARK before all others; reverts this change.
 function models.bert(v, refuse)
   local has_capitals = false
   local vocab = vocab_of(refuse, v, function() return true end, function(token, i)

@@ -18,8 +18,9 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours,
--- ours..., turn =, ...}. rows: the naming table, if the file's names are not Hugging Face's.
+-- Calls visit(row) for each row of the kind's naming table, which maps a tensor of the file to parameters of Rille:
+-- {theirs, ours, ours..., turn =, ...}. Replaces %d in names by the number of each layer. rows: the naming table, if
+-- the file's names are not Hugging Face's.
 function files.each_row(kind, config, visit, rows)
   if rows or type(kind.names) == "function" then
     for _, row in ipairs(rows or kind.names(config)) do visit(row) end

@@ -259,7 +259,8 @@ local function keys_and_values(parts)
   return both:reshape{-1, both.shape[3]}
 end
 
--- Changes the rows of the naming table for a file that stores the projection of keys and values in two tensors.
+-- Changes the naming table (file's tensor names -> Rille's) for a file that stores the projection of keys and values
+-- in two tensors.
 local function with_split_latent(rows)
   local list = {}
   for _, row in ipairs(rows) do
@@ -285,7 +286,8 @@ local function names_of(spec, words, has)
   return n
 end
 
--- Marks the rows of the naming table whose tensors the converter has changed.
+-- Marks the rows of the naming table (file's tensor names -> Rille's) whose tensors llama.cpp's converter has
+-- changed.
 local function mark(rows, spec, c)
   for _, row in ipairs(rows) do
     if spec.pairs and row[1]:find("attn_q%.") then row.pairs = c.heads end
@@ -341,7 +343,7 @@ function gguf.open(who, path, format)
     splits_latent = has"attn_k_b.weight"}
 end
 
--- Returns the naming table (rows, names.lua) of an opened file for a model with this config.
+-- Returns the naming table of an opened file (file's tensor names -> Rille's) for a model with this config.
 function gguf.rows(file, config)
   local rows = names.rows(file.words.model_type, config, file.names)
   return mark(file.splits_latent and with_split_latent(rows) or rows, file.spec, config)

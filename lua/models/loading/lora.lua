@@ -143,8 +143,9 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds the adapter of one row to `options` and `values`; the keys of both are paths of layers. a, b: the tensors A
--- and B of the file.
+-- Adds to `options` and `values` the adapters for one tensor of the base model's file. If the tensor joins several
+-- layers' weights, divides the adapter among the layers. The keys of `options` and `values` are paths of layers. a,
+-- b: the adapter's tensors A and B.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do

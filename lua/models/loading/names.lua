@@ -221,8 +221,8 @@ local function encoder_names(rows, c, prefix)
   return rows
 end
 
--- Returns functions that append rows to a list: add(row), pair(theirs, ours, bias, how) for a weight and its bias, and
--- norm(theirs, ours) for a norm.
+-- Returns functions that append rows {theirs, ours, ...} to a naming table, which maps the file's tensor names to
+-- Rille's: add(row), pair(theirs, ours, bias, how) for a weight and its bias, and norm(theirs, ours) for a norm.
 function names.writer(c, rows)
   local function add(row) rows[#rows + 1] = row end
   local function pair(theirs, ours, bias, how)

@@ -271,7 +271,7 @@ local function alone(field, describe_tower, head)
   end
 end
 
--- Appends the rows of the naming table for SigLIP's pooling layer.
+-- Appends the tensor names of SigLIP's pooling layer, in the file and in the model, to the naming table `list`.
 local function pool_rows(list, at)
   local theirs, ours = at .. "head.", "images.pool."
   list[#list + 1] = {theirs .. "probe", ours .. "probe"}

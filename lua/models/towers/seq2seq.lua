@@ -293,7 +293,8 @@ local function t5_names(gated, last)
   return n
 end
 
--- Appends the naming rows of the cross-attention layers. n: names of the norm and the attention within a block.
+-- Appends the tensor names of the cross-attention layers, in the file and in the model, to the naming table `list`.
+-- n: names of the norm and the attention within a block.
 local function cross_rows(list, c, block, n)
   for i = 0, c.layers - 1 do
     local theirs, ours = block:format(i), ("decoder.layers.%d."):format(i)

@@ -143,8 +143,8 @@ function Patches:forward(images)
   return x + positions_of(self, height, width):reshape{1, x.shape[2], size}
 end
 
--- Appends the naming rows of a tower's blocks and last norm. n: names in the file (names.lua). theirs, ours: prefixes
--- of the names in the file and in Rille.
+-- Appends the tensor names of a tower's blocks and last norm, in the file and in the model, to the naming table
+-- `rows`. n: names in the file (names.lua). theirs, ours: prefixes of the names in the file and in the model.
 function towers.rows(rows, c, n, theirs, ours)
   local here = {}
   for key, value in pairs(n) do here[key] = value end
@@ -152,7 +152,7 @@ function towers.rows(rows, c, n, theirs, ours)
   names.blocks(describe.complete(c), here, rows, ours)
 end
 
--- Appends the naming rows for the weight and the bias of a layer.
+-- Appends the names of a layer's weight and bias, in the file and in the model, to the naming table `rows`.
 function towers.pair(rows, theirs, ours, bias)
   rows[#rows + 1] = {theirs .. ".weight", ours .. ".weight"}
   if bias then rows[#rows + 1] = {theirs .. ".bias", ours .. ".bias"} end

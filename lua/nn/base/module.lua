@@ -258,7 +258,8 @@ local function named(module)
   return list
 end
 
--- Returns the entries of named() that have the wanted kind, "parameter" or "buffer"; nil: of both kinds.
+-- Returns the parameters or buffers, or both if `wanted` is nil, as a list of {name, tensor, holder, key}. wanted:
+-- "parameter" or "buffer".
 local function entries(module, wanted)
   local list = {}
   for _, found in ipairs(named(module)) do
@@ -284,8 +285,8 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over a list of entries {name =, tensor =, ...}. The iterator returns each tensor once, with the
--- first of its names.
+-- Returns an iterator over a list of {name, tensor, ...}. The iterator returns each tensor once, with the first of
+-- its names.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -355,7 +356,7 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Groups the entries of named() by tensor, in order: {{tensor, {name, ...}}, ...}.
+-- Groups a list of {name, tensor, ...} by tensor, in order: {{tensor, {name, ...}}, ...}.
 local function by_tensor(list)
   local groups, group_of = {}, {}
   for _, entry in ipairs(list) do

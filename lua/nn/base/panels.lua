@@ -22,7 +22,7 @@ function panels.least_common(a, b)
 end
 
 -- Cache: x -> its gathered panels. Layers that read the same x share the panels, until the call of the outermost
--- pinned module ends.
+-- module with pinned layouts ends.
 local gathered, depth = {}, 0
 
 -- Marks a call of a module with pinned layouts (pin.lua), until the end of the block: local call <close> =
