@@ -218,7 +218,7 @@ class Tensor(Handle):
                 out, axis = _pick(out, axis, k)
         return out
 
-    # ---- changes ----
+    # ---- new tensors from this one, and changes in place ----
 
     def _made(self, function, *args):
         """Returns the result of a function of the library that makes a tensor from this one."""
