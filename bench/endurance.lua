@@ -33,7 +33,7 @@ if what == "steps" then
   return
 end
 
--- ---- faults ----
+-- ---- disturbing the job by faults ----
 
 math.randomseed(os.time())
 local seen = 0

@@ -40,7 +40,7 @@ local function timed(rounds, run)
   return times
 end
 
--- ---- the step ----
+-- ---- the training step ----
 
 local function new(place)
   rille.manual_seed(0)

@@ -36,7 +36,7 @@ local function reported(graph)
   return math.tointeger(text:match("\ncost (%d+)")), math.tointeger(text:match("\nbound (%d+)"))
 end
 
--- ---- the table ----
+-- ---- planning the forty steps in each mode ----
 
 print(("%-42s %11s %11s %11s %11s %11s  %5s %8s"):format("ns of a step", "greedy", "propagate", "recursive", "optimal", "bound",
   "ratio", "plan"))
@@ -57,7 +57,7 @@ for _, e in ipairs(programs) do
 end
 if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
 
--- ---- regrets by explain() ----
+-- ---- timing the regrets that explain() computes ----
 
 if arg[1] == "regrets" then
   print(("%-42s %8s %8s %10s"):format("explain() of a step", "seconds", "open", "candidates"))
@@ -74,7 +74,7 @@ if arg[1] == "regrets" then
   end
 end
 
--- ---- larger steps ----
+-- ---- planning steps of large models on many devices ----
 
 local Layer = nn.Module:extend("Layer")
 function Layer:init(o)
@@ -181,7 +181,7 @@ if part("large") then
   on_many(steps)
 end
 
--- ---- within memory limits ----
+-- ---- planning steps within memory limits ----
 
 if part("within") then
   print(("\n%-24s %8s %8s %12s %8s"):format("within a memory limit", "of free", "plan", "ms of a step", "gap"))

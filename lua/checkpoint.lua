@@ -26,7 +26,7 @@ local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(check
 local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger numbers
 local METADATA = "rille.checkpoint"
 
--- ---- the folder ----
+-- ---- listing the checkpoints in a folder ----
 
 -- Returns true if a temporary file is still being written: the process that the file's name contains
 -- (runtime/file/disk/save.c) runs on this machine. A file with the id of this process was left by an earlier process,
@@ -66,7 +66,7 @@ local function list(dir, names)
   return found, torn, last
 end
 
--- ---- parts ----
+-- ---- naming and comparing the parts to save ----
 
 local function is_optimizer(v) return type(v) == "table" and check.field(v, "zero_grad") ~= nil end
 
@@ -302,7 +302,7 @@ local function state_of(parts)
     optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()}, tensors
 end
 
--- ---- saving ----
+-- ---- saving a checkpoint ----
 
 -- Folder -> number of the last checkpoint that this session saved there. No other session saves into the folder, so
 -- later saves need not list it; listing takes longer with each checkpoint.
@@ -338,7 +338,7 @@ function checkpoint.save(dir, parts, options)
   if rille._log then rille._log("checkpoint", path) end
 end
 
--- ---- loading ----
+-- ---- loading a checkpoint ----
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 

@@ -29,7 +29,7 @@ local applied = setmetatable({}, {__mode = "k"}) -- model -> the result of plan.
 -- table of layouts -> the result of plan.of() from which it was created
 local plan_of = setmetatable({}, {__mode = "k"})
 
--- ---- the table ----
+-- ---- showing a table of layouts ----
 
 local function sbp_text(sbp)
   if type(sbp) ~= "table" then return tostring(sbp) end
@@ -102,7 +102,7 @@ function shown.__tostring(t)
   return table.concat(names, "\n")
 end
 
--- ---- from a table to settings ----
+-- ---- applying a table of layouts to a model ----
 
 local parameter_keys = {placement = true, sbp = true, state = true, gradient = true, reshard = true}
 local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
@@ -308,7 +308,7 @@ local function parallel(model, given)
   return t
 end
 
--- ---- layouts of inputs ----
+-- ---- recommended layouts of a model's inputs ----
 
 local function whole_at(model)
   local first = model:parameters()[1]

@@ -12,7 +12,7 @@ local check = require "rille.base.check"
 local layout = require "rille.base.layout"
 local locals = require "rille.per_rank.local"
 
--- ---- axes of the global tensor, counted from 1 ----
+-- ---- moving, merging and splitting axes of the global tensor, counted from 1 ----
 
 -- Returns value with its axis `from` moved to position `to`.
 local function moved(value, from, to)
@@ -152,7 +152,7 @@ function mesh_methods:shift(x, axis, n)
   return locals.wrap(self, rille._shift(x.value, {axis = i - 1, mesh_axis = i - 1, ranks = n}))
 end
 
--- ---- inputs and outputs ----
+-- ---- converting inputs and outputs ----
 
 -- Returns the entries of a layout, one per mesh axis.
 local function entries(who, sbp)
@@ -209,7 +209,7 @@ local function leave(mesh, k, x, sbp)
   return value:reshape{table.unpack(value.shape, n + 1)}:to_global{placement = mesh.placement, sbp = list}
 end
 
--- ---- the function ----
+-- ---- calling the user's function ----
 
 local function check_list(name, list)
   check.that(type(list) == "table", "per_rank: %s must be a list of layouts, one per tensor, found %s", name, check.shown(list))

@@ -139,7 +139,7 @@ local function restore(found)
   return changed
 end
 
--- ---- the loop ----
+-- ---- computing the positions of the loop ----
 
 -- Returns the number of positions.
 local function length_of(xs, o)

@@ -191,7 +191,7 @@ function check.options(who, given, defaults)
   return options
 end
 
--- ---- arguments ----
+-- ---- checking the number of arguments ----
 
 -- Fails if n > most, that is, if a function that accepts at most `most` arguments was called with n. usage: text that
 -- says how to call the function, or nil.
@@ -267,7 +267,7 @@ function check.strict(who, t, class)
   return t
 end
 
--- ---- names ----
+-- ---- reporting unknown names, and checking values ----
 
 -- Fails with a hint about a missing name: Rille's equivalent of another framework's name, or the nearest existing
 -- name. Returns without an error if there is no hint, because user code may test whether an optional field exists, as

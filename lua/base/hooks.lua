@@ -13,7 +13,7 @@ local trace = require "rille.step.trace"
 
 local hooks = {}
 
--- ---- handles ----
+-- ---- handles that remove a hook ----
 
 local handle = {__name = "hook handle"}
 handle.__index = check.strict("handle", {remove = function(self)
@@ -30,7 +30,7 @@ local function line_of(fn)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- ---- tensors ----
+-- ---- hooks of tensors ----
 
 -- Calls fn with the gradient of x in each backward pass; a tensor that fn returns replaces the gradient.
 function hooks.register_hook(x, fn)
@@ -49,7 +49,7 @@ function hooks.register_hook(x, fn)
   end)
 end
 
--- ---- modules ----
+-- ---- hooks of modules ----
 
 local lists = setmetatable({}, {__mode = "k"}) -- module -> {pre = {...}, forward = {...}, backward = {...}}
 

@@ -41,7 +41,7 @@ local function places(x, mask, what)
   return total - flat:where(total - rille.arange(total, beside(x, "i64")), 0):topk(n)
 end
 
--- ---- keys ----
+-- ---- reading the entries of a key ----
 
 -- Converts a list such as {{2, 0, 1}} to a tensor: positions to i64, booleans to a mask.
 local function list_tensor(x, entry)
@@ -115,7 +115,7 @@ local function take_range(x, y, axis, range)
   return range == ALL and y or y:slice{axis = axis, start = range[1], stop = range[2], step = range[3] or 1}
 end
 
--- ---- reading ----
+-- ---- computing x[key] ----
 
 -- Returns the shape to which two shapes broadcast; nil if they do not broadcast.
 local function broadcast_shape(a, b)
@@ -293,7 +293,7 @@ end
 -- Implements x[key] for the keys that this file handles.
 function index.get(x, key) return (take(x, read_key(x, key))) end
 
--- ---- assigning ----
+-- ---- assigning to x[key] ----
 
 -- Converts the assigned value v to a tensor with x's dtype on x's placement.
 local function source(x, v)

@@ -42,7 +42,7 @@ function look.stats(x)
   return setmetatable(s, stats_meta)
 end
 
--- ---- modules ----
+-- ---- statistics of modules ----
 
 -- Returns the 2-norm of x's elements.
 local function norm(x) return math.sqrt((x:detach():to("f64") ^ 2):sum():item()) end

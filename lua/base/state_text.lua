@@ -12,7 +12,7 @@ local state_text = {}
 local DEEP <const> = 1000
 local INFINITE <const> = {["\0inf"] = math.huge, ["\0-inf"] = -math.huge}
 
--- ---- writing ----
+-- ---- converting values to text ----
 
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
@@ -67,7 +67,7 @@ function state_text.encode(v, name)
   return nil, type(text) == "table" and text[1] or ("%s is nested too deep, or contains itself"):format(name)
 end
 
--- ---- reading ----
+-- ---- converting text to values ----
 
 -- Restores a decoded value: null becomes NaN, and lists lose the metatable of json.lua.
 local function plain(v)

@@ -21,7 +21,7 @@ function FeedForward:forward(x)
   return self.down_proj(act(self.gate_proj(x)) * self.up_proj(x))
 end
 
--- ---- experts ----
+-- ---- mixtures of experts ----
 
 -- Weights: gate, up: (experts, width, hidden); down: (experts, hidden, width). Biases: (experts, hidden) or (experts,
 -- width).

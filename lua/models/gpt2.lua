@@ -45,7 +45,7 @@ function GPT2:features(ids, given)
   return self.ln_f(x)
 end
 
--- ---- files ----
+-- ---- names of tensors and keys in Hugging Face's files ----
 
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}

@@ -20,7 +20,7 @@ for word in ([[and break do else elseif end false for function goto if in local 
   while]]):gmatch("%a+") do keywords[word] = true end
 local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
--- ---- the position of the cursor ----
+-- ---- finding the call and bracket at the cursor ----
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
@@ -90,7 +90,7 @@ local function call_of(chunk)
   end
 end
 
--- ---- the meaning of an expression ----
+-- ---- finding the kind of an expression's value ----
 
 -- An expression is described by a table: {value =} if its value is known without a call, else {is = "tensor"}: the
 -- kind of the value, whose help pages are tensor.*. page: the help page, if the value is a function.
@@ -192,7 +192,7 @@ local function meaning(chunk, first, last)
   return thing
 end
 
--- ---- candidates ----
+-- ---- collecting the completions ----
 
 local function collector(prefix)
   local list, seen = {}, {}

@@ -146,7 +146,7 @@ function axes.ways(parts, shape, what, dimension)
   return n
 end
 
--- ---- roles of mesh axes ----
+-- ---- assigning roles to mesh axes ----
 
 local function list_of(v) return type(v) == "table" and v or {v} end
 

@@ -49,7 +49,7 @@ local function sums(list, n)
   return sum
 end
 
--- ---- cost of stages ----
+-- ---- computing the time and the memory of stages ----
 
 -- Returns an object with the costs of n blocks, which the functions below use. device[s]: device of stage s; devices
 -- are numbered from 1 in the order in which they first appear.
@@ -103,7 +103,7 @@ local function measure(l, counts)
   return time, excess
 end
 
--- ---- one stage per device ----
+-- ---- cutting blocks into one stage per device ----
 
 -- Returns the bounds to try for the time of the slowest stage: the times of all possible stages (runs of consecutive
 -- blocks), ascending and without duplicates.
@@ -156,7 +156,7 @@ local function cut_line(l)
   return counts
 end
 
--- ---- round-robin ----
+-- ---- cutting blocks into stages that are assigned round-robin ----
 
 local function better(time, excess, than) return excess < than.excess or excess == than.excess and time < than.time end
 
@@ -212,7 +212,7 @@ local function cut_rounds(l)
   return best.excess == 0 and found or nil, best.time
 end
 
--- ---- folded ----
+-- ---- cutting blocks into stages that are assigned to the last device and back ----
 
 -- Adds a state of the dynamic programming to a list. A state assigns all blocks to devices except blocks i + 1 to j -
 -- 1. Drops each state that is no better than another one in both the maximum time over devices and the total time.
@@ -270,7 +270,7 @@ local function cut_folded(l)
   return counts[1] and counts or near
 end
 
--- ---- interface ----
+-- ---- choosing the method by the order of stages ----
 
 local function is_dealt(device, at)
   for s, d in ipairs(device) do

@@ -16,7 +16,7 @@ local plan = {}
 
 local function join(path, name) return path == "" and name or path .. "." .. name end
 
--- ---- roles ----
+-- ---- finding the roles of layers and parameters ----
 
 -- Adds the roles that classes name. heads: path of a column layer -> {number of heads, name of the field}.
 local function roles_of_classes(model, role, heads)
@@ -120,7 +120,7 @@ local function check_panels(model, place, parts, roles, panels)
   end
 end
 
--- ---- the table ----
+-- ---- making the table of layouts ----
 
 -- Returns the keys that a recipe may have, with the roles of mesh axes that users defined.
 local function known_keys()

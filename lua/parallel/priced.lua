@@ -24,7 +24,7 @@ local function same_shape(a, b)
   return table.concat(a.shape, " ") == table.concat(b.shape, " ")
 end
 
--- ---- inputs and outputs ----
+-- ---- recording the inputs and outputs of blocks ----
 
 -- Copies the arguments, with new tensors of equal layout in place of the tensors.
 local function twins(args)
@@ -47,7 +47,7 @@ local function note(model, blocks, input)
   return into, meta.like(last)
 end
 
--- ---- costs ----
+-- ---- planning blocks to estimate their costs ----
 
 -- Plans fn(tensors...) as a step, and returns the step's cost and memory. An argument requires a gradient in the step
 -- if it does outside the step.

@@ -19,7 +19,7 @@ local paint = require "rille.show.paint"
 
 local who <const> = "parallel: input"
 
--- ---- layers ----
+-- ---- listing the layers without a role ----
 
 -- Returns the path of the module that contains this parameter.
 local function holder_of(name, is_module)
@@ -70,7 +70,7 @@ local function sort_by_call(trace)
   end)
 end
 
--- ---- trials ----
+-- ---- trying a role for a layer ----
 
 local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
 
@@ -172,7 +172,7 @@ local function grow(trace, unit, role)
   return chain
 end
 
--- ---- members of lists ----
+-- ---- repeating a chain of layers in all members of a list ----
 
 -- Returns the longest prefix that ends with a list position, such as "blocks.0.", and that the paths of all links
 -- have in common; nil: none.
@@ -207,7 +207,7 @@ local function repeated(trace, chain)
   return list
 end
 
--- ---- decisions ----
+-- ---- deciding which chains of layers to shard ----
 
 -- Returns a decision as a line of text.
 local function line_of(chain, times, kept, bytes)

@@ -13,7 +13,7 @@ local layout = require "rille.base.layout"
 
 local Local = {__name = "local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t) makes one of a global tensor"}
 
--- ---- making ----
+-- ---- creating local tensors ----
 
 -- Returns the SBP of the global tensor behind a local tensor. shape: its sizes; it has one leading axis per mesh
 -- axis.
@@ -58,7 +58,7 @@ local function spread(x, list)
   return grows and wrap(x.mesh, x.value:expand(sizes)) or x
 end
 
--- ---- operands ----
+-- ---- converting local operands to global ones ----
 
 -- Each function below converts the local operands of one call to global operands. The table `rules` says which
 -- function an operator uses.
@@ -119,7 +119,7 @@ function operands.shared(list, op)
   return values
 end
 
--- ---- attributes ----
+-- ---- converting attributes to those of the global call ----
 
 -- Returns the position of local axis `axis` in the global tensor. n: number of local axes.
 local function moved_axis(x, op, axis, n)
@@ -202,7 +202,7 @@ function attributes.permute(x, op, a)
   a.axes = axes
 end
 
--- ---- the operators ----
+-- ---- calling operators on local tensors ----
 
 -- operator -> {operands = converter of operands, attributes = converter of attributes}
 local rules = {}

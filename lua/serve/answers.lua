@@ -24,7 +24,7 @@ function answers.error(status, message, param)
   return {error = {message = valid(message), type = kind, param = param or json.null, code = json.null}}
 end
 
--- ---- log probabilities ----
+-- ---- log probabilities of an answer's ids ----
 
 -- Returns the text of an id; "" if the tokenizer has no such token.
 local function token_text(call, id)
@@ -72,7 +72,7 @@ local function logprobs_of(call, entry)
   return text_logprobs(call, text, first, #text.logprobs, #entry.said - #entry.piece)
 end
 
--- ---- answers ----
+-- ---- complete and streamed answers ----
 
 local function head(call, object)
   return {id = call.name, object = object, created = call.created, model = call.model}

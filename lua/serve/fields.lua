@@ -44,7 +44,7 @@ local function flag(name, v)
   return v
 end
 
--- ---- fields of both kinds of request ----
+-- ---- reading the fields that completions and chats share ----
 
 local function to_number(least, most)
   return function(call, name, v) call.o[name] = number(name, v, least, most) end
@@ -111,7 +111,7 @@ local common = {
   user = ignored, store = ignored, metadata = ignored, service_tier = ignored, safety_identifier = ignored, prompt_cache_key = ignored,
 }
 
--- ---- prompts ----
+-- ---- reading prompts and messages ----
 
 local function encoded(call, text) return call.tokenizer:encode(text, {add_special_tokens = true}) end
 
@@ -222,7 +222,7 @@ local function read_format(call, name, v)
   call.o.response_format.json_schema = {schema = schema}
 end
 
--- ---- tools ----
+-- ---- reading the tools of a chat request ----
 
 local function read_tools(call, name, v)
   call.tools = template_value(call, name, v)
@@ -272,7 +272,7 @@ local function finish_chat(call)
   if call.messages then call.prompts[1] = chat_ids(call, call.messages) end
 end
 
--- ---- the two kinds of request ----
+-- ---- fields of each kind of request: completion and chat ----
 
 local kinds = {
   completion = {

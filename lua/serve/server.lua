@@ -25,7 +25,7 @@ local function new(given)
   return setmetatable(self, Server)
 end
 
--- ---- answers ----
+-- ---- sending answers to clients ----
 
 local function reply(self, id, status, body, type)
   self.count.status[status] = (self.count.status[status] or 0) + 1
@@ -93,7 +93,7 @@ local function deliver(self, text)
   if call.left == 0 then finish(self, call) end
 end
 
--- ---- requests ----
+-- ---- handling requests ----
 
 -- Adds the texts of a call to the scheduler.
 local function add_texts(self, call)
@@ -207,7 +207,7 @@ function Server:handle(id, method, path, type, body)
   if self.calls[id] then fail(self, self.calls[id], 500, "internal error") else reply_error(self, id, 500, "internal error") end
 end
 
--- ---- the loop ----
+-- ---- the loop of the server ----
 
 local function each_call(self, fn)
   local list = {}

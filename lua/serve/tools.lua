@@ -32,13 +32,14 @@ function tools.names(list)
   return names
 end
 
--- Returns the object in a JSON text as a template value, with its names in order; nil if the text is no object.
+-- Parses a JSON text. Returns the object in it as a template value, with its names in order; nil if the text is no
+-- object.
 function tools.object(text)
   local value = type(text) == "string" and parsed(text)
   return value and values.kind(value) == "dict" and value or nil
 end
 
--- ---- answers ----
+-- ---- finding calls of tools in an answer ----
 
 local ncalls = 0 -- number of calls that this process has answered with
 
@@ -163,7 +164,7 @@ function tools.bans(tokenizer)
   return bans
 end
 
--- ---- answers that must be calls ----
+-- ---- forcing an answer to consist of calls ----
 
 -- Formats in which models write calls of tools. before: text between the prompt and the JSON text of the calls; word:
 -- the name of the arguments; list: true if the JSON text is an array of calls.

@@ -17,7 +17,7 @@ local buckets = {}
 
 local WHO <const> = "graph: buckets"
 
--- ---- the option ----
+-- ---- reading the option buckets ----
 
 -- Checks that an option is a list of different positions of arguments or results.
 local function check_positions(what, list)
@@ -46,7 +46,7 @@ function buckets.read(given)
   return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut}
 end
 
--- ---- a call ----
+-- ---- padding the arguments of a call ----
 
 -- Returns true if a table without a metatable contains a tensor.
 local function hides_tensor(t)

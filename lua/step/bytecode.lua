@@ -11,7 +11,7 @@ local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> =
 local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
 local SETUPVAL <const>, SETTABUP <const>, SETTABLE <const>, SETFIELD <const> = 10, 15, 16, 18
 
--- ---- reading ----
+-- ---- parsing a function's dump ----
 
 -- Returns an object that reads `text` from position `at`. Its methods read unsigned numbers (7 bits per byte; the
 -- last byte is marked), strings, and so on.
@@ -99,7 +99,7 @@ local function prototype(r)
   return p
 end
 
--- ---- what the code reads ----
+-- ---- finding what the code reads ----
 
 -- Returns a list of the numeric loops, each as {first instruction, last instruction, register of the loop variable}.
 local function numeric_loops(code)

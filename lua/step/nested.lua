@@ -57,7 +57,7 @@ local function structure_of(t, who, leaf, depth)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
--- ---- arguments ----
+-- ---- copying tables among the arguments into holders ----
 
 -- Copies the contents of t into a holder, the table that the step keeps for tables with these keys. Appends the
 -- tensors to the list `tensors`, and the place of each tensor in the holder to `slots`.
@@ -118,7 +118,7 @@ function nested.drain(traces)
   for _, slot in ipairs(traces.slots or {}) do slot[1][slot[2]] = nil end
 end
 
--- ---- results ----
+-- ---- replacing tables among the results by templates ----
 
 local is_template = setmetatable({}, {__mode = "k"})
 local TENSOR <const> = {} -- stands for a tensor in a template

@@ -28,7 +28,7 @@ local objects = setmetatable({}, {__mode = "k"}) -- object -> function that list
 -- fields that count only if the code reads their names.
 function reach.object(t, list) objects[t] = list end
 
--- ---- the libraries ----
+-- ---- functions of Lua's libraries that need special treatment ----
 
 local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
@@ -82,7 +82,7 @@ local function is_option(name)
   return option_names[name]
 end
 
--- ---- the walk ----
+-- ---- walking from value to value ----
 
 local visit
 

@@ -27,7 +27,7 @@ function trace.outside(fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- ---- values ----
+-- ---- comparing values ----
 
 local DEEP <const> = 8 -- maximum nesting depth of tables that are compared by contents; deeper tables are compared by identity
 
@@ -61,7 +61,7 @@ end
 
 local read = rille._place
 
--- ---- modes of modules ----
+-- ---- following the training modes of modules ----
 
 -- first_mode: module whose mode has changed at least once -> its mode before the first change; clock.turns: number of
 -- changes of modes
@@ -178,7 +178,7 @@ local function new_list(fn, args, memory)
   return list
 end
 
--- ---- numbers ----
+-- ---- replacing changed numbers by live numbers ----
 
 -- Live numbers. A number that a step reads is a constant of its trace, so a change of the number causes a new trace.
 -- A live number is an input instead, which the compiled step reads before each run. A number that has changed becomes
@@ -302,7 +302,7 @@ local function begin(fn, args, traces, near)
   return list
 end
 
--- ---- changes by the function itself ----
+-- ---- values that the traced function itself changes ----
 
 -- Removes from a trace's list the places that are no longer followed, because the function itself changes them
 -- (memory.ignored).
@@ -398,7 +398,7 @@ rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 
--- ---- what Rille's own objects follow ----
+-- ---- following the fields of Rille's own objects ----
 
 local followed = rille._conditions -- function that returns the list of the current trace; nil: no trace
 

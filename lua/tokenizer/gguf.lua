@@ -12,7 +12,7 @@ local json = require "rille.json"
 local NORMAL <const>, UNKNOWN <const>, CONTROL <const>, USER <const>, BYTE <const> = 1, 2, 3, 4, 6
 local MARK <const> = "\u{2581}" -- character that stands for a space in tokens
 
--- ---- patterns ----
+-- ---- patterns that split texts ----
 
 local contractions = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)]]
 local spaces = [[\s*[\r\n]+|\s+(?!\S)|\s+]]
@@ -97,7 +97,7 @@ for names, how in pairs{
   for name in names:gmatch("%S+") do patterns[name] = how end
 end
 
--- ---- parts of a tokenizer.json ----
+-- ---- making the parts of a tokenizer.json ----
 
 local gpt2 = [['s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+]]
 

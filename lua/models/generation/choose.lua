@@ -19,7 +19,7 @@ local rille = require "rille"
 
 local choose = {}
 
--- ---- changes of logits ----
+-- ---- adding biases and penalties to logits ----
 
 local function added(x, list) return x:scatter_add(1, list.ids, list.values) end
 local function marks(x, list) return added(rille.zeros(x.shape, {placement = x.placement, sbp = x.sbp}), list) end
@@ -43,7 +43,7 @@ function choose.edit(x, how)
   return x
 end
 
--- ---- filters ----
+-- ---- filtering logits and probabilities ----
 
 -- Replaces, in each row, the logits below the k-th greatest by -inf.
 local function top_k(logits, how)
@@ -96,7 +96,7 @@ local function draw(logits, how)
   return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
 end
 
--- ---- choices ----
+-- ---- choosing ids ----
 
 -- Returns the n greatest values of each row, greatest first, and their ids: (rows, n) each.
 local function greatest_of(x, n)

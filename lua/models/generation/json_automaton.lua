@@ -8,7 +8,7 @@ local automaton = {}
 
 local STATES <const> = 8192 -- maximum number of stored states; when it is reached, all states are forgotten
 
--- ---- expressions ----
+-- ---- creating expressions ----
 
 -- Returns an expression that reads this text.
 function automaton.text(text) return {kind = "text", text = text} end
@@ -35,7 +35,7 @@ end
 -- placeholder, so an expression can contain itself.
 function automaton.lazy(make) return {kind = "lazy", make = make} end
 
--- ---- states ----
+-- ---- stepping from state to state ----
 
 local WEAK <const> = {__mode = "v"}
 
@@ -129,7 +129,7 @@ function automaton.new(e)
   return self
 end
 
--- ---- shapes ----
+-- ---- finding the shape of a state ----
 
 -- All threads of a state may end with the same expressions, which are read after an inner part such as a string. The
 -- shape of the state is the state without these common expressions. So the states within all strings of a grammar

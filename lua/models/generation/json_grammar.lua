@@ -18,7 +18,7 @@ local KEPT <const> = 64 -- maximum number of grammars of a tokenizer
 local SETS <const> = 256 -- maximum number of states of a grammar whose ids are stored
 local WIDE <const> = 512 -- minimum number of ids that are stored as a mask
 
--- ---- tokens ----
+-- ---- sorting the tokens of a tokenizer ----
 
 -- Returns the text of an id in the middle of a text; "" for a special token.
 local function text_of(self, id)
@@ -81,7 +81,7 @@ local function tokens_of(self, vocab)
   return finish_tokens(tokens)
 end
 
--- ---- the ids that may follow ----
+-- ---- finding the ids that may follow ----
 
 -- Reads all tokens from a state of an automaton. Returns two lists: the ids of the tokens that the automaton accepts,
 -- and the tokens that it refuses but whose first bytes lead to a complete state. If the state is a shape, other
@@ -154,7 +154,7 @@ local function set_of_state(self, state)
   return {ids = list, mask = shape.set.mask}
 end
 
--- ---- use ----
+-- ---- restricting the ids of a text ----
 
 -- Returns the state after the first n ids of a text (text.lua). Stores the state after each new id in the text. A
 -- stored state is used only for the same id, because an id that a draft model guessed may have been replaced.

@@ -16,7 +16,7 @@ local COMPACT <const> = {comma = ",", colon = ":"}
 
 local schema = {}
 
--- ---- JSON without a schema (RFC 8259) ----
+-- ---- grammar of JSON without a schema (RFC 8259) ----
 
 local space, spaces = set "[ \t\r\n]", sequence()
 for _ = 1, SPACES do spaces = optional(sequence(space, spaces)) end
@@ -65,7 +65,7 @@ local any_object = map_of(any)
 any[#any + 1] = any_object
 any[#any + 1] = array_of(any, 0)
 
--- ---- schemas ----
+-- ---- compiling a schema to a grammar ----
 
 -- Stops with an error about the part of the schema at `path`.
 local function that(good, path, format, ...) check.that(good, "generate: response_format: %s: " .. format, path, ...) end
@@ -158,7 +158,7 @@ local function has_type(v, list)
   return false
 end
 
--- Returns the choice of the values of enum or const that have one of the types. list: types, nil: all.
+-- Returns an expression that matches any value of enum or const that has one of the types. list: types; nil: all.
 local function enum_of(self, s, path, list)
   local given, out = s.const ~= nil and values.list{s.const} or s.enum, choice()
   that(values.kind(given) == "list", path, "enum must be a list of values, found %s", shown(given))
@@ -222,7 +222,8 @@ end
 -- restricting keywords that the schema may have}.
 local choices = {{"$ref", ref_of, {}}, {"anyOf", any_of, {}}, {"enum", enum_of, {type = true}}, {"const", enum_of, {type = true}}}
 
--- Returns the expression of a schema that is a choice; nil: the schema is none.
+-- Returns the expression of a schema that is a choice of values ($ref, anyOf, enum or const); nil: the schema has
+-- none of these keywords.
 local function choice_of(self, s, path, list)
   for _, row in ipairs(choices) do
     local own, make, beside = table.unpack(row)

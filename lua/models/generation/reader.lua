@@ -60,7 +60,7 @@ end
 
 local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
 
--- ---- a pass ----
+-- ---- running one pass of the model ----
 
 -- Passes the logits of each text through the text's processors, which are user functions. Returns all logits.
 local function processed(rows, scores, where)

@@ -29,7 +29,7 @@ function Text:number_after(n)
   return self.drawn[k]
 end
 
--- ---- settings of the next id ----
+-- ---- settings for choosing the next id ----
 
 -- Adds the penalties of ids that the model has written; ids of the prompt do not count.
 local function add_penalties(self, n, adds)
@@ -89,7 +89,7 @@ function Text:has_edits()
     o.frequency_penalty ~= 0
 end
 
--- ---- progress ----
+-- ---- appending ids and ending the text ----
 
 -- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is complete JSON
 -- (option response_format), or the text has its maximum length.

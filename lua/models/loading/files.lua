@@ -36,7 +36,7 @@ function files.each_row(kind, config, visit, rows)
   visit{HEAD, HEAD, head = true}
 end
 
--- ---- file to model ----
+-- ---- loading a model from a file ----
 
 local function is_ignored(kind, name)
   for _, pattern in ipairs(kind.ignored) do
@@ -255,7 +255,7 @@ function files.load(kind, path, options, complete)
   return model
 end
 
--- ---- model to file ----
+-- ---- saving a model to a folder ----
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 

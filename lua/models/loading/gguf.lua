@@ -14,7 +14,7 @@ local gguf = {}
 -- patterns of tensor names: the tensors with these names contain settings, not parameters
 gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
--- ---- metadata ----
+-- ---- reading the metadata of a file ----
 
 -- Metadata key of an architecture -> type of its value, for keys whose values are not counts.
 local kind_of = {}
@@ -84,7 +84,7 @@ function gguf.vocabulary(path)
   return v
 end
 
--- ---- architectures ----
+-- ---- converting the metadata of each architecture ----
 
 local tanh = "gelu_pytorch_tanh"
 local after = {norm3 = "post_attention_norm", norm4 = "post_ffw_norm"}
@@ -241,7 +241,7 @@ local function words_of(who, path, get, has, has_file)
   return c
 end
 
--- ---- names of tensors ----
+-- ---- mapping tensor names to Rille's ----
 
 local base = {
   embed = "token_embd", layer = "blk.%d.", norm = "output_norm", head = "output", norm1 = "attn_norm", norm2 = "ffn_norm",
@@ -253,7 +253,8 @@ local base = {
   kv = "attn_kv_b", shared_gate_proj = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp", shared_gate = "ffn_gate_inp_shexp",
 }
 
--- Joins a latent attention's two projections, keys (heads, rank, keys) and values (heads, values, rank), to one.
+-- Joins the two projections of multi-head latent attention (latent.lua) into one: the projection to keys (heads,
+-- rank, keys) and the projection to values (heads, values, rank).
 local function keys_and_values(parts)
   local both = rille.concat({parts[1]:transpose(1, 2), parts[2]}, 1)
   return both:reshape{-1, both.shape[3]}
@@ -297,7 +298,7 @@ local function mark(rows, spec, c)
   return rows
 end
 
--- ---- reading ----
+-- ---- opening a file for loading ----
 
 -- Removes the tensors of the last `extra` layers (nil: 0) from a file's contents. These layers predict further ids
 -- and are not part of the model. layers: number of all layers; pattern: matches tensor names, and captures the

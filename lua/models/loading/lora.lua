@@ -37,7 +37,7 @@ local function adapters(where, m)
   return list, paths
 end
 
--- ---- adding ----
+-- ---- adding adapters to a model ----
 
 -- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: path of a layer -> options of its
 -- nn.LoRA.
@@ -86,7 +86,7 @@ local function targeted(m, targets)
   return list
 end
 
--- ---- folders of PEFT ----
+-- ---- loading and saving folders of PEFT ----
 
 -- Returns the naming rows (pieces.lua) of the model's linear layers, with names of layers, without ".weight". turned:
 -- the weight is transposed in the file.
@@ -251,7 +251,7 @@ function lora.save(m, dir)
     alpha_pattern = next(alphas) and alphas or nil} .. "\n")
 end
 
--- ---- use ----
+-- ---- merging adapters and switching them off ----
 
 -- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)

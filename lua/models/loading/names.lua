@@ -131,7 +131,8 @@ local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
--- Returns the rows for a layer's experts. at: the layer's prefix in the file; our: the layer's prefix in Rille.
+-- Returns the naming rows {theirs, ours, ...} for a layer's experts. at: the layer's prefix in the file; our: the
+-- layer's prefix in Rille.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
@@ -201,7 +202,7 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.sinks then add{at .. n.sinks, our .. "sinks"} end
 end
 
--- Adds the rows for the task of an encoder.
+-- Adds the naming rows {theirs, ours, ...} for the task of an encoder.
 local function task_rows(c, n, pair, norm)
   local task = c.task and n[c.task]
   if not task then return end

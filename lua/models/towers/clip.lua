@@ -19,7 +19,7 @@ local prepare = require "rille.models.towers.prepare"
 local towers = require "rille.models.towers.towers"
 local vision = require "rille.models.towers.vision"
 
--- ---- texts ----
+-- ---- the tower of texts ----
 
 local Texts = nn.Module:extend("models.Texts")
 
@@ -60,7 +60,7 @@ function Texts:forward(ids, padding)
   return self.head and self.head(one) or one
 end
 
--- ---- images ----
+-- ---- the tower of images ----
 
 -- Pooling of an image: attention of one learned query to all patches, then a feed-forward layer.
 local Pool = nn.Module:extend("models.Pool")
@@ -103,7 +103,7 @@ function Images:forward(images)
   return self.head and self.head(x) or x
 end
 
--- ---- models ----
+-- ---- models of both towers or of one ----
 
 -- Returns the vectors of texts. The field `texts` of the model is its tower. method: name used in messages.
 local function text_vectors(model, method, ids, given)
@@ -166,7 +166,7 @@ function ImageTower:forward(images) return self.images:features(images) end
 function ImageTower:embed(images) return towers.wide(self.images(images)) end
 function ImageTower:describe() return image_words(self.config.images) end
 
--- ---- files ----
+-- ---- loading models from folders ----
 
 local blocks = {layer = "encoder.layers.%d.", norm1 = "layer_norm1", norm2 = "layer_norm2", q = "self_attn.q_proj",
   k = "self_attn.k_proj", v = "self_attn.v_proj", out = "self_attn.out_proj", up = "mlp.fc1", down = "mlp.fc2"}

@@ -72,7 +72,7 @@ local function each_block(c, visit)
   end
 end
 
--- ---- ResNet ----
+-- ---- layers and loading of ResNet ----
 
 -- A convolution without bias, and a norm.
 local Conv = nn.Module:extend("models.ConvNorm")
@@ -170,7 +170,7 @@ local function resnet_rows(c)
   return list
 end
 
--- ---- ConvNeXt ----
+-- ---- layers and loading of ConvNeXt ----
 
 -- Applies a module that works on the last axis, such as a norm, to the channels of x (batch, channels, height,
 -- width).

@@ -24,7 +24,7 @@ local Relative = require "rille.models.towers.relative"
 local sampling = require "rille.models.generation.sampling"
 local towers = require "rille.models.towers.towers"
 
--- ---- cross-attention ----
+-- ---- attention to the encoder's features ----
 
 local Cross = Attention:extend("models.CrossAttention")
 
@@ -56,7 +56,7 @@ function Block:forward(x, mask, cache, memory)
   return x + self.mlp(self.norm2(x))
 end
 
--- ---- the model ----
+-- ---- the model of encoder and decoder ----
 
 local Model = towers.Model:extend("models.seq2seq")
 Model.parallel = {embedding = "embed_tokens", head = "lm_head"}
@@ -149,7 +149,7 @@ function Model:forward(inputs, targets, given)
   return self:logits(self:decode(targets, {features = features, mask = mask}))
 end
 
--- ---- generation ----
+-- ---- generating texts from inputs ----
 
 -- A language model (language.lua) for generation, whose blocks attend to the stored keys and values of the inputs. A
 -- Listener is no module.
@@ -249,7 +249,7 @@ end
 -- Returns the default first id of a generated text.
 local function start_of(model_type, w) return check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0) end
 
--- ---- T5 ----
+-- ---- loading T5 from folders ----
 
 local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8, vocab_size = 32128,
   layer_norm_epsilon = 1e-6, relative_attention_num_buckets = 32, relative_attention_max_distance = 128, decoder_start_token_id = 0}
@@ -325,7 +325,7 @@ local function t5_rows(c)
   return list
 end
 
--- ---- Whisper ----
+-- ---- loading Whisper from folders ----
 
 local Whisper = Model:extend("models.whisper")
 

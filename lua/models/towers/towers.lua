@@ -20,7 +20,7 @@ local words = require "rille.models.loading.words"
 
 local towers = {}
 
--- ---- descriptions ----
+-- ---- reading descriptions from config.json ----
 
 -- Returns the config.json c, or its table `part`, checked and completed with defaults. counts: keys whose values must
 -- be positive integers.
@@ -75,7 +75,7 @@ function towers.classes(c)
   return count > 0 and count or c.num_labels or 2
 end
 
--- ---- parts ----
+-- ---- layers of a tower ----
 
 local Tower = nn.Module:extend("models.Tower")
 Tower.parallel = {norm = "norm"}
@@ -171,7 +171,7 @@ function towers.mask_of(who, ids, given)
   return mask and (mask.dtype == "bool" and mask or mask:ne(0)) or nil
 end
 
--- ---- models ----
+-- ---- common parts of models of towers ----
 
 local Model = language.Model:extend("models.TowerModel")
 towers.Model = Model

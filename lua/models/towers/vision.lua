@@ -53,7 +53,7 @@ function Vision:describe()
     c.image, c.patch)
 end
 
--- ---- files ----
+-- ---- loading models from folders ----
 
 local blocks = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
   out = "attention.output.dense", layer = "encoder.layer.%d.", norm = "layernorm"}

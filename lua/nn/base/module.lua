@@ -154,7 +154,7 @@ function Module:forward(...)
   check.fail("%s has no forward; write function %s:forward(x) return ... end", self.__name, self.__name:match("[%a_][%w_]*$") or "Net")
 end
 
--- ---- walking ----
+-- ---- visiting the parts of a module ----
 
 -- Returns a key as it appears in a path; list members count from 0.
 local function name_in_path(key)
@@ -337,7 +337,7 @@ function Module:apply(fn)
   return self
 end
 
--- ---- state ----
+-- ---- reading and replacing parameters and buffers ----
 
 -- Returns a table from name to value of each parameter and buffer; later updates do not change the values.
 function Module:state_dict()
@@ -429,7 +429,7 @@ end
 
 Module.load, Module.__saved = files.load, files.saved
 
--- ---- modes and layouts ----
+-- ---- setting training modes, layouts and dtypes ----
 
 function Module:train(on)
   on = check.flag(self.__name .. ":train", "the argument", on == nil or on)
@@ -484,7 +484,7 @@ function Module.tie(a, name, b, other)
   kind_of[b][other] = kind_of[a][name]
 end
 
--- ---- inspection ----
+-- ---- showing a module's parts and statistics ----
 
 -- Shows the module's parts, with the shapes, layouts and bytes per device of their parameters: net:show(["net.svg"]).
 function Module:show(path) return require("rille.show.net")(self, path) end

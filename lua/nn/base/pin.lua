@@ -136,7 +136,7 @@ local function put_back(copies, results)
   end
 end
 
--- ---- the call ----
+-- ---- calling a module with its pinned layouts ----
 
 -- Calls m with its pin. around(f, ...) calls f(...) and returns its results; it runs the part of the call that uses
 -- parameters, with recomputation in the backward pass if m asks for that.

@@ -26,7 +26,7 @@ end
 
 settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
--- Settings that may differ between two runs of one training, because these settings influence only training, or the
+-- Fields that are settings, but may differ between two runs of one training: they influence only training, or the
 -- maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
