@@ -453,8 +453,8 @@ local function check_optimizer(one, name_of, report)
   return not why
 end
 
--- Sets the field `saved` of each optimiser to its saved numbers. Reports an optimiser that the caller has and the
--- checkpoint lacks, or the reverse.
+-- Sets the field `saved` of each optimiser to its options and step counts in the checkpoint. Reports an optimiser
+-- that the caller has and the checkpoint lacks, or the reverse.
 local function pair_optimizers(list, saved, report)
   if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil

@@ -127,7 +127,7 @@ local function held(model, blocks)
   return at
 end
 
--- Plans the part of the model before the first block. back: true: plans backward, too.
+-- Plans the part of the model before the first block. back: if true, plans backward, too.
 local function before(model, blocks, input, back)
   return planned(function(x)
     local h

@@ -101,8 +101,8 @@ local function call_reduced(trace, call, sums)
   end, call)
 end
 
--- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return
--- pending reductions, and a function that returns how many bytes all ranks receive.
+-- Runs forward and backward with these roles. Returns the SBP of the gradient of each unit (a layer or parameter),
+-- the set of modules that return pending reductions, and a function that returns how many bytes all ranks receive.
 local function try(trace, roles)
   local sbp, sums, roots = {}, {}, {}
   trace.run(roles, function(call)
@@ -184,8 +184,8 @@ local function member_of(chain)
   return common:match("^(.*%f[%d]%d+%.)")
 end
 
--- Returns the corresponding chain of each other member of the list, if its layers have the same shapes and no role
--- yet.
+-- If a chain of layers is within one member of a list, such as a block, returns the same chain of each other member
+-- whose layers have the same shapes and no role yet.
 local function repeated(trace, chain)
   local member, at, list = member_of(chain), {}, {}
   if not member then return list end

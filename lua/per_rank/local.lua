@@ -45,7 +45,8 @@ local function with_leading(x, shape)
   return table.move(shape, 1, #shape, #sizes + 1, sizes)
 end
 
--- Expands each leading axis of x to the mesh's size if some tensor of `list` has that size there.
+-- Expands leading axes of x (one per mesh axis; size 1 if the shards are equal along it) to the mesh's size, where
+-- some tensor of `list` has that size.
 local function spread(x, list)
   local sizes, grows = {}, false
   for i = 1, #x.value.shape do sizes[i] = -1 end

@@ -290,8 +290,8 @@ local kinds = {
   },
 }
 
--- Reads a request into a call: o (options), prompts (lists of ids), n, stream, usage, ignore_eos. kind: "completion" or
--- "chat". call: has model, vocab, tokenizer.
+-- Reads the body of a request into the table `call`, which has model, vocab and tokenizer already. Sets the fields o
+-- (options), prompts (lists of ids), n, stream, usage and ignore_eos. kind: "completion" or "chat".
 function fields.read(call, kind, text)
   call.order = {}
   local good, body = pcall(json.decode, text, "body", call.order)

@@ -41,7 +41,8 @@ local function places(chart)
   return n
 end
 
--- lags[separate][lookahead]: formula; separate: true if weight gradients are separate acts
+-- Formulas of schedules with a fixed lookahead: lags[separate][lookahead]. separate: true if weight gradients are
+-- computed separately from input gradients.
 local lags = {[false] = {plain}, [true] = {split, two_ahead}}
 
 -- Returns the formula of a schedule; nil for searched schedules.

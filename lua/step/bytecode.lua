@@ -150,8 +150,8 @@ function bytecode.tests(fn)
   return lines
 end
 
--- Finds the places that the function p (a parsed dump) and its inner functions read. Adds a place that is only
--- incremented to `counted`, and any other place to `found`. outer[i]: index of p's upvalue i in the outermost
+-- Finds the upvalues, globals and fields that the function p (a parsed dump) and its inner functions read. Adds one
+-- that is only incremented to `counted`, and any other to `found`. outer[i]: index of p's upvalue i in the outermost
 -- function; nil if the upvalue is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false

@@ -140,8 +140,8 @@ end
 
 local function constant(v) return type(v) == "table" and tostring(v) or type(v) .. tostring(v) end
 
--- Returns the results of a traced function, with a template in place of each table that contains tensors. The tensors
--- of these tables follow as further values.
+-- Returns the results of a traced function. Replaces each table that contains tensors by a template, which has the
+-- table's keys, but no tensors. The tensors of these tables follow as further values.
 function nested.gather(traces, ...)
   local results, tensors = table.pack(...), {}
   traces.templates = traces.templates or {}

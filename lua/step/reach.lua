@@ -34,8 +34,8 @@ local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
 end
--- library functions that read fields whose names are not in the code -> the kind of fields that the walk must follow
--- if the code may call them
+-- library functions that read fields whose names are not in the code (pairs, rawget, ...) -> which fields the walk
+-- must follow if the code may call the function
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
 -- library functions whose result for a live number (a number that a compiled step reads before each run) may hide

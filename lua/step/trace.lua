@@ -120,7 +120,8 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
-local OFTEN <const> = 8 -- number of traces caused by changes of one place after which a warning is printed
+-- number of traces caused by changes of one variable or field after which a warning is printed
+local OFTEN <const> = 8
 
 -- Called before a step is traced again: finds the first variable or field in the list of the last trace that has
 -- changed, and counts the change for its name.
@@ -204,8 +205,9 @@ end
 -- number equals a constant of the program, because the trace cannot tell them apart.
 local ATTEMPTS <const> = 2
 
--- Returns true if a live number can be stored in this place. The place must hold a number of the same type as before,
--- and the holder itself must have the key, not a table that Lua finds by __index.
+-- Returns true if a live number (an input of the compiled step) can replace the number in this variable or field. It
+-- must hold a number of the same type as before, and the holder itself must have the key, not a table that Lua finds
+-- by __index.
 local function can_be_live(memory, holder, key, was)
   local now, failed = read(holder, key), memory.failed[holder]
   return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (failed and (failed[key] or 0) >= ATTEMPTS)
@@ -411,8 +413,8 @@ function trace.sets_modes()
   if list then list.sets_modes = true end
 end
 
--- Makes the current step depend on these fields of t. For fields that the walk has found, uses their values before
--- the function ran.
+-- Makes the current step depend on these fields of t. A field that was recorded before the function ran
+-- (lua/step/reach.lua) keeps its recorded value.
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do

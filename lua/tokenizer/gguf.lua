@@ -28,7 +28,7 @@ local function cased(ending, digits)
     [[| ?[^\s\p{L}\p{N}]+[\r\n/]*|]] .. spaces
 end
 
--- Characters of upper-case and of lower-case words, without Chinese ones.
+-- Regular expressions of the letters in upper-case and in lower-case words, without Chinese characters.
 local upper_other = [=[(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])]=]
 local lower_other = [=[(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])]=]
 local ascii_words = [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+]=]

@@ -84,7 +84,8 @@ local function forget(self)
   self.states, self.nstates = {}, 0
 end
 
--- Returns the state of a list of threads; false: the list is empty.
+-- Returns the state that consists of these threads (lists of expressions that are still to be read); false: the list
+-- is empty.
 local function state_of(self, list)
   if not list[1] then return false end
   table.sort(list, function(a, b) return a.number < b.number end)

@@ -39,13 +39,14 @@ local str = sequence(text '"', many(choice(set '[ !#-Z%[%]^-\x7f]', wide, escape
 local function comma(e) return sequence(spaces, text ",", spaces, e) end
 local function enclosed(open, e, close) return sequence(text(open), spaces, e, spaces, text(close)) end
 
--- Returns an object with any names, and values that match e.
+-- Returns an expression that matches an object with any names, whose values match e.
 local function map_of(e)
   local member = sequence(str, spaces, text ":", spaces, e)
   return enclosed("{", optional(sequence(member, many(comma(member)))), "}")
 end
 
--- Returns an array with at least `least` and at most `most` elements, all of which match e. most: nil for no limit.
+-- Returns an expression that matches an array with at least `least` and at most `most` elements, all of which match
+-- e. most: nil for no limit.
 local function array_of(e, least, most)
   local more = {} -- number of elements -> expression of the elements that may follow
   local function after(n)
@@ -112,7 +113,7 @@ local function required_of(s, path, properties)
   return names
 end
 
--- Returns an object with the schema's properties.
+-- Returns an expression that matches an object with the schema's properties.
 local function object_of(self, s, path)
   local properties = s.properties or values.dict()
   if values.kind(properties) == "list" and #properties == 0 then properties = values.dict() end
@@ -256,7 +257,7 @@ function compile(self, v, path)
   return s.nullable and choice(out, text "null") or out
 end
 
--- Returns the expression of objects without a schema.
+-- Returns an expression that matches any object, for requests without a schema.
 function schema.object() return sequence(spaces, any_object) end
 
 -- Returns true if all values of a schema are objects or arrays. Only these are accepted, because the end of a number,
@@ -271,7 +272,8 @@ local function is_closed(v)
   return true
 end
 
--- Returns the expression of the objects and arrays that satisfy a schema, a template value (chat/values.lua).
+-- Returns an expression that matches the objects and arrays that satisfy a schema. v: the schema, a template value
+-- (chat/values.lua).
 function schema.compile(v)
   that(is_closed(v), "schema", 'the type of the answer must be "object" or "array"; found %s', shown(v))
   return sequence(spaces, compile({total = {count = 0}, defined = {}}, v, "schema"))

@@ -88,8 +88,8 @@ end
 
 -- ---- loading and saving folders of PEFT ----
 
--- Returns the naming rows (pieces.lua) of the model's linear layers, with names of layers, without ".weight". turned:
--- the weight is transposed in the file.
+-- Returns the naming rows (pieces.lua) {theirs, ours, ...} of the model's linear layers. The names are those of
+-- layers, without ".weight". turned: the weight is transposed in the file.
 local function rows_of(m)
   local rows = {}
   if not m.kind then

@@ -211,7 +211,8 @@ local function task_rows(c, n, pair, norm)
   if task.out then pair(task.out, {"classifier"}, true) end
 end
 
--- Returns the rows of an encoder. Base models have no prefix, and old files use other names for norms.
+-- Returns the naming rows {theirs, ours, ...} of an encoder. The names in files of base models have no prefix, and
+-- old files use other names for norms.
 local function encoder_names(rows, c, prefix)
   local old = {weight = "gamma", bias = "beta"}
   for _, row in ipairs(rows) do
@@ -239,8 +240,8 @@ function names.writer(c, rows)
   return add, pair, norm
 end
 
--- Appends the rows for the blocks and the last norm. c: a complete description; n: names of the file; base: prefix of
--- Rille's names.
+-- Appends the naming rows {theirs, ours, ...} for the blocks and the last norm. c: a complete description; n: names
+-- of the file; base: prefix of Rille's names.
 function names.blocks(c, n, rows, base)
   local add, pair, norm = names.writer(c, rows)
   for i = 0, c.layers - 1 do

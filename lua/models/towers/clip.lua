@@ -182,7 +182,8 @@ local text_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)
 local image_sizes = {"image_size", "patch_size", "num_channels", table.unpack(sizes)}
 
 -- Return the description of a tower, and the keys of config.json for that tower. part: the table of config.json with
--- these keys; nil: config.json has only this tower. defaults: those of the library transformers.
+-- these keys; nil: config.json has only this tower. defaults: the defaults of the library transformers for these
+-- keys.
 local function texts_of(model_type, c, part, defaults, contents)
   local w = towers.words(model_type, c, part, defaults, text_sizes)
   return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
