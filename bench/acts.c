@@ -182,7 +182,7 @@ answer(void *arg)
     return NULL;
 }
 
-/* Sends ACTS messages one after the other. They go in turns to the other thread and back. */
+/* Sends ACTS messages one after the other between two threads, alternately in both directions. */
 static void
 time_messages(void)
 {

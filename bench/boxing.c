@@ -31,8 +31,8 @@ mesh(struct atlas *a, int naxis, const int32_t *axis, int stride)
     return place_new(a, 0, naxis, axis, rank, &p) ? NULL : p;
 }
 
-/* Plans one rank's part, and if `border`, also lists the reads between this rank and others. Returns the least
- * time of 5 trials, us; the least counts, because other work on the machine only adds time. */
+/* Plans one rank's part of a move; if `border`, also lists the reads between this rank and other ranks. Returns the
+ * least time of 5 trials, us; the least counts, because other work on the machine only adds time. */
 static double
 plan_us(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to, int rank,
         bool border)

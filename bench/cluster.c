@@ -96,7 +96,7 @@ must_be(bool good)
     if (!good) exit((perror("cluster"), 1));
 }
 
-/* Waits until both sides have called this function equally often. */
+/* Waits until both sides have called this function equally often: a barrier of the two processes. */
 static void
 meet(struct side *s, int n)
 {

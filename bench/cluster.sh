@@ -36,8 +36,8 @@ step "one process, two devices" -d cpu:2
 step "two processes" launch -n 2 -d cpu:1
 RILLE_HOSTS=2 step "two processes, by tcp" launch -n 2 -d cpu:1
 echo
-# Writes a cost file in which a byte between hosts costs 0. The planner then chooses no hierarchical reduction;
-# instead, each owner of a shard of the sum reads all addends.
+# Writes a cost file by which a byte between hosts costs nothing. With these costs the planner chooses no hierarchical
+# reduction; instead, each rank that owns a shard of the sum reads that shard's addends from all ranks.
 printf 'wire_ns 1e9\nwire_ns_per_byte 0\n' >"$made/owners"
 sums() { # sums HOSTS DEVICES: times an all-reduce; DEVICES: number of devices per host
   for _ in 1 2 3; do

@@ -27,7 +27,7 @@ enum { WIDE = 8 };
 
 struct bench {
     struct net net;
-    /* n: number of operators or layers; ranks: number of devices; pieces: number of micro-batches */
+    /* n: number of operators or of layers; ranks: number of devices; pieces: number of micro-batches */
     int n, ranks, pieces;
     /* Number of devices in the trace. It is 4 on a mesh of two axes, 2 if only one plan partition is compiled, and
      * `ranks` otherwise. */
@@ -61,7 +61,8 @@ chain(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* Traces n products, each of a multiple of one value, and adds their results in pairs. */
+/* Traces n products that do not depend on each other: the operand of product i is i times x. Adds their results in
+ * pairs. */
 static struct rille_tensor *
 wide(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
 {
@@ -228,7 +229,7 @@ all_reduce(struct bench *b, struct rille_tensor *x, struct rille_tensor *y)
     return x;
 }
 
-/* ---- rows ---- */
+/* ---- the rows of the table ---- */
 
 typedef struct rille_tensor *program_fn(struct bench *b, struct rille_tensor *x, struct rille_tensor *y);
 
@@ -335,7 +336,7 @@ tell(const struct row *r, const struct plan *p, double seconds)
     fflush(stdout);
 }
 
-/* ---- one partition ---- */
+/* ---- compiling one plan partition ---- */
 
 /* Returns layout l on a larger mesh. */
 static const struct layout *

@@ -33,7 +33,7 @@ if what == "steps" then
   return
 end
 
--- ---- faults ----
+-- ---- disturbing the job by faults ----
 
 math.randomseed(os.time())
 local seen = 0
@@ -67,8 +67,8 @@ local function disturb()
   next_fault = os.time() + math.random(GAP)
 end
 
--- Measures all processes at the next of the four moments. Workers 1 and 2 are new ones now and then, so only their
--- common memory counts.
+-- Measures all processes at the next of the four moments. The quantities of workers 1 and 2 do not count, because
+-- these workers are killed and started again; the shared memory of the job does.
 local function measure()
   if not moments[1] or os.time() < began + moments[1] then return end
   local now = quantities.measure()

@@ -23,7 +23,7 @@ enum { ROUNDS = 24 };
 struct product {
     const char *what;
     int64_t m, n, k;
-    bool ta, tb; /* true: operand a is stored transposed; the same for operand b */
+    bool ta, tb; /* ta: true if operand a is stored transposed; tb: the same for operand b */
     enum dtype dtype;
 };
 
@@ -131,7 +131,7 @@ ours_close(struct ours *o)
 
 /* ---- timing ---- */
 
-/* Returns the mean seconds per call. Calls until all together have taken one or two milliseconds. */
+/* Returns the mean seconds per call: repeats the call until one or two milliseconds have passed. */
 static double
 time_of(void (*run)(void *arg), void *arg, double guess)
 {

@@ -40,7 +40,7 @@ local function timed(rounds, run)
   return times
 end
 
--- ---- the step ----
+-- ---- the training step ----
 
 local function new(place)
   rille.manual_seed(0)
@@ -105,9 +105,8 @@ local function attention(dtype, batch, length)
     2 * product(dtype, length, length, d, "tn", n)) / 2
 end
 
--- Returns the time, in seconds per float, in which memory is read or written. Times a copy and AdamW alone, and
--- returns the smaller result. AdamW may be faster than a copy: it writes in place, so a store does not first load the
--- cache line.
+-- Returns the time, in seconds per float, of reading or writing memory. Times a copy and AdamW alone, and returns the
+-- smaller result. AdamW may be faster than a copy: it writes in place, so a store need not load its cache line first.
 local function memory()
   local n = 32 << 20
   local x = rille.ones({n}, {placement = one, sbp = "B"})

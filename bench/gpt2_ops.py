@@ -106,7 +106,7 @@ def limits():
     scores = LAYERS * 2 * BATCH * LENGTH**2 * width / 2  # half of the scores are masked
     parameters = multiplied + LAYERS * 13 * width + 2 * width + gpt2.LENGTH * width
     flops = 6 * (tokens * multiplied + scores)
-    # AdamW moves 7 arrays, but the time that bench/kernels prints is that of a copy of 8.
+    # bench/kernels prints the time of a copy of 8 arrays; AdamW reads 4 arrays and writes 3
     return {"products, and what follows them": float(product[0]) * flops / (2 * 1024**3),
             "AdamW": float(update[1]) * parameters / 8388608 * 7 / 8}
 

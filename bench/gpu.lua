@@ -38,8 +38,8 @@ local function report(case, work, unit, run)
   tell(case, times[1], times[(#times + 1) // 2], work, unit)
 end
 
--- Times runs without waits between them. Waits only at the end of each of two rounds, and prints the mean time per
--- run of both.
+-- Times runs without waits between them: queues all runs of a round, and waits at its end. Prints the mean time per
+-- run of each of two rounds.
 local function report_all(case, work, unit, run)
   local means = {}
   for i = 1, 2 do
@@ -143,8 +143,8 @@ local function training(name, layers, heads, width, batch)
   end
 end
 
--- Times AdamW on parameters whose gradient is that of their sum. For the rate, AdamW reads 4 and writes 3 f32 numbers
--- per parameter.
+-- Times AdamW. The gradients are those of the sum of all parameters, so each is 1. For the rate, AdamW reads 4 and
+-- writes 3 f32 numbers per parameter.
 local function updates()
   local n, count = small and 4096 or 8 << 20, small and 2 or 16
   local case = ("AdamW of %d x %d f32"):format(count, n)

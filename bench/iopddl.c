@@ -140,7 +140,8 @@ find_published(const char *path)
     return NULL;
 }
 
-/* Checks the cost of the chosen strategies, and that they keep the memory limit, as the contest defines both. */
+/* Returns true if the chosen strategies have the reported cost and keep the memory limit, as the contest defines
+ * both, and if the bound is at most the cost. */
 static bool
 holds(const struct net *n, const struct solved *s)
 {

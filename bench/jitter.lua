@@ -20,8 +20,9 @@ local function key(s) return s.stage .. s.what .. s.piece end
 
 local acts <const> = {forward = true, backward = true, weight = true}
 
--- Returns two values: by device, the acts of its stages in the order in which they begin; by act, its duration. In a
--- fixed order an act runs without interruption, even if the plan interleaves other work.
+-- Returns two values: for each device, the acts of its stages in the order in which they begin; for each act, its
+-- duration. An act is one forward, backward or weight gradient of a micro-batch. In a fixed order an act runs without
+-- interruption, even if the plan interleaves other work.
 local function table_of(chart)
   local spans, order, took = {}, {}, {}
   for _, s in ipairs(chart.planned.spans) do

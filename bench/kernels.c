@@ -120,8 +120,8 @@ static const char *const lines[][2] = {
  * two buffers within a page are close (kernels/cpu/eltwise/tile.c). */
 enum { PAGE = 4096 };
 
-/* Returns numbers in the sample's range. Floats are from `above` to above + 3; above 0: from -1 to 2. Integers are
- * `above` and the next `below` - 1 numbers; below 0: 61 numbers. */
+/* Returns numbers in the sample's range. Floats are from `above` to above + 3; if `above` is 0, from -1 to 2.
+ * Integers are from `above` to above + below - 1; if `below` is 0, from `above` to above + 60. */
 static void *
 fill(const struct type *t, int64_t below, double above)
 {
@@ -224,7 +224,7 @@ bench(const char *name, const char *text, struct result *r)
     for (int i = 0; i < n; i++) {
         const struct type *t = i < s.call.nin ? &s.in[i] : &s.out[i - s.call.nin];
         view[i] = view_dense(t, NULL);
-        /* True for an update, because it writes its operands in place. */
+        /* true for a result of an update, because an update writes its results to its operands */
         bool in = i < s.call.nin, over = !in && i - s.call.nin < s.call.op->ninplace;
         data[i] = over ? data[i - s.call.nin] : t->dtype ? fill(t, in ? s.below[i] : 0, in ? s.above[i] : 0) : NULL;
         if (t->weak) elem_set_f(t->dtype, data[i], 0, s.number[i]);

@@ -26,7 +26,7 @@ end
 
 local function batch() return rille.randn({16, 32}, {placement = P, sbp = "S(0)"}) end
 local function text(loss) return ("%a"):format(loss:item()) end
-local function now() -- wall-clock time, as printed by the process that kills
+local function now() -- returns the wall-clock time as the process that kills prints it
   local p <close> = io.popen("date +%s.%N")
   return p:read("n")
 end

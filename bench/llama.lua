@@ -17,7 +17,7 @@ rille.manual_seed(1)
 local timed, line = dofile("bench/processor.lua")(o.steps)
 local function report(name, ...) line(("%s: %s%s"):format(o.model, name, o.bf16 and ", bf16" or ""), ...) end
 
--- ---- the step ----
+-- ---- the training step and the forward pass ----
 
 local options = {vocab = VOCAB, length = o.length, layers = o.layers, heads = HEADS, width = o.width}
 if o.model == "llama" then

@@ -76,7 +76,7 @@ run(void *arg)
     return NULL;
 }
 
-/* Returns the time, in seconds, that n threads take. */
+/* Returns the time, in seconds, that n threads take to read the array once. */
 static double
 read_all(const float *memory, int n, int streams, bool once)
 {

@@ -30,7 +30,7 @@ local function least(step, x, seconds)
   return best
 end
 
--- Returns a step that moves n times to the target layout and back, and once more to the target.
+-- Returns a step that moves a tensor n times to the target layout and back, and once more to the target.
 local function chain_of(m, n)
   return rille.graph(function(x)
     for _ = 1, n do x = x:to_global{sbp = m.to}:to_global{sbp = m.from} end

@@ -29,7 +29,7 @@
 #endif
 
 enum { ROUNDS = 7, OPERANDS = 4, CHAIN = 10 };
-/* minimum duration of a round, us; so long that data in the caches, which the peer has left there, does not matter */
+/* minimum duration of a round, us: long enough that the data which the peer has left in the caches does not matter */
 enum { AT_LEAST_US = 20000 };
 
 static struct rille_session *session;
@@ -83,7 +83,7 @@ copy_close(struct copy *c)
     free(c->to);
 }
 
-/* Returns the offset at which share i of n begins, bytes; a multiple of 64. */
+/* Returns the offset in bytes, a multiple of 64, at which the part of thread i of n begins. */
 static size_t
 share(size_t bytes, int i, int n)
 {
@@ -98,7 +98,7 @@ copy_shares(void *arg, int64_t first, int64_t end)
     memcpy(c->to + lo, c->from + lo, hi - lo);
 }
 
-/* Copies the buffer; each thread copies its share. */
+/* Copies the buffer; each thread copies its part. */
 static void
 copy_run(void *arg)
 {
@@ -472,8 +472,7 @@ summed_row(void)
 static void
 raw_attention(void *arg)
 {
-    /* The primitives are six products, three of each of two shapes: the scores, the values, and their four
-     * gradients. */
+    /* a call of the peer runs six products, three of each of two shapes: scores, values, and their four gradients */
     struct raw *r = arg;
     for (int i = 0; i < 3; i++) {
         raw_run(&r[0]);

@@ -36,7 +36,7 @@ local function reported(graph)
   return math.tointeger(text:match("\ncost (%d+)")), math.tointeger(text:match("\nbound (%d+)"))
 end
 
--- ---- the table ----
+-- ---- planning the forty steps in each mode ----
 
 print(("%-42s %11s %11s %11s %11s %11s  %5s %8s"):format("ns of a step", "greedy", "propagate", "recursive", "optimal", "bound",
   "ratio", "plan"))
@@ -57,7 +57,7 @@ for _, e in ipairs(programs) do
 end
 if n > 1 then print(("geometric mean of optimal / greedy: %.3f; %d of %d proven optimal"):format(math.exp(logs / n), proven, n)) end
 
--- ---- regrets by explain() ----
+-- ---- timing the regrets that explain() computes ----
 
 if arg[1] == "regrets" then
   print(("%-42s %8s %8s %10s"):format("explain() of a step", "seconds", "open", "candidates"))
@@ -74,7 +74,7 @@ if arg[1] == "regrets" then
   end
 end
 
--- ---- larger steps ----
+-- ---- planning steps of large models on many devices ----
 
 local Layer = nn.Module:extend("Layer")
 function Layer:init(o)
@@ -143,7 +143,7 @@ local llama = {layers = 32, d = 4096, heads = 32, kv = 8, inner = 14336, vocabul
 local experts = {layers = 12, d = 768, heads = 12, inner = 3072, experts = 8, vocabulary = 50257, batch = 8, length = 256}
 local many = {{64, 48, 32}, {16, 16, 16, 24}, {10, 10, 10, 10, 10}, {3, 5, 7, 9, 11}, {2, 2, 2, 2, 2, 2}, {4, 4, 4, 4, 4, 4}, {12, 8, 8, 8, 8, 2}}
 
--- Plans steps on meshes of many axes, one column per step.
+-- Plans several steps on meshes of many axes, and prints a table with a column per step.
 local function on_many(steps)
   local head, cell = {}, {}
   for k, step in ipairs(steps) do head[k] = ("%16s"):format(step[1]) end
@@ -181,7 +181,7 @@ if part("large") then
   on_many(steps)
 end
 
--- ---- within memory limits ----
+-- ---- planning steps within memory limits ----
 
 if part("within") then
   print(("\n%-24s %8s %8s %12s %8s"):format("within a memory limit", "of free", "plan", "ms of a step", "gap"))

@@ -7,7 +7,7 @@
 local rille = require "rille"
 local nn, optim = rille.nn, rille.optim
 
--- ---- layouts ----
+-- ---- setting the layouts of parameters ----
 
 -- Returns a mesh of ranks 0, 1, ... with these sizes.
 local function mesh(...)

@@ -13,7 +13,7 @@ rille.manual_seed(1)
 
 local timed, report = dofile("bench/processor.lua")(o.steps)
 
--- ---- the step ----
+-- ---- the training step and the forward pass ----
 
 local model = rille.models.resnet.new{classes = 10, width = o.width, blocks = BLOCKS}
 local opt = rille.optim.SGD(model:parameters(), {lr = 0.01, momentum = 0.9, weight_decay = 1e-4})

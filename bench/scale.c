@@ -253,8 +253,8 @@ next_packet(const struct str *all, size_t *at, struct packet *out)
     return true;
 }
 
-/* Simulates a tick, including the heartbeats for which it is time. Adds the coordinator's processor time to
- * *alone. */
+/* Simulates a tick of all workers and the coordinator, including the heartbeats that are due. Adds the coordinator's
+ * processor time to *alone. */
 static double
 tick(struct cluster *s, double *alone)
 {

@@ -15,7 +15,7 @@ trap 'rm -rf "$made"' EXIT
 if "$peer" -c 'import llama_cpp.server, gguf' 2>/dev/null; then peers="Rille llama.cpp"; else peers=Rille; fi
 if [ -n "${FILES:-}" ]; then ln -s "$FILES"/*.gguf "$made"; else "$peer" bench/peers/llama.py make "$made"; fi
 
-serve() { # serve SERVER FILE PORT: becomes the server
+serve() { # serve SERVER FILE PORT: executes a server in place of this process
   case $1 in
   Rille) RILLE_THREADS=$threads exec "$build/rille" serve "$2" -d cpu:1 --quantize keep --slots 16 --length 256 --port "$3" ;;
   *) exec "$peer" -m llama_cpp.server --model "$2" --n_ctx 256 --n_threads "$threads" --n_threads_batch "$threads" --port "$3" ;;

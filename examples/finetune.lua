@@ -56,7 +56,7 @@ elseif o.chats ~= "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
 elseif o.tokens == "" then
   tokens = rille.tokenizer(from .. "/tokenizer.json")
-  -- begins the text with the ids with which the model's training texts began
+  -- adds the ids that the tokenizer puts around a text, because the model was trained on texts that begin with them
   ids = tokens:encode(read(o.text), {add_special_tokens = true})
 end
 local x, length = rille.parallel.input(model), math.min(o.length, model.config.length)

@@ -174,7 +174,7 @@ if o.resume then
   t, note = rille.checkpoint.load(o.checkpoint, parts)
   losses, checks = note.losses, note.checks
   held:load_state(note.held) -- restores the position in the validation data
-  -- an unfinished training keeps its number of steps
+  -- an unfinished training keeps its planned number of steps; --minutes changes this number only before step 12
   if o.steps == note.steps and t < note.total then total, timed = note.total, t < 12 end
   print(("continues after step %d"):format(t))
 end

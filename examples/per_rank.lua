@@ -61,7 +61,8 @@ local function zigzag()
       if step == 0 then
         first, second = attend(nil, q1, k1, v1, seen), attend(second, q2, k2, v2, seen)
       else
-        -- true if the keys come from a lower rank: then q1 sees k1, else q2 sees k2
+        -- true if the keys come from a lower rank. Then the early queries q1 see the early keys k1; otherwise the
+        -- late queries q2 see the late keys k2.
         local before = mesh:rank():ge(step)
         local function pick(a, b) return before:where(a, b) end
         local old = {top = pick(first.top, second.top), sum = pick(first.sum, second.sum), y = pick(first.y, second.y)}

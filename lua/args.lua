@@ -14,7 +14,7 @@ local function usage(script, defaults)
   for i, name in ipairs(defaults) do words[i] = name:upper() end
   for _, name in ipairs(check.sorted_keys(defaults)) do
     local value = defaults[name]
-    if value ~= nil then -- a field with a name, not an index of a positional argument
+    if value ~= nil then -- a named option; an index instead of a name would be a positional argument
       words[#words + 1] = value == false and ("[--%s]"):format(name)
         or ("[--%s %s]"):format(name, value == "" and "TEXT" or value)
     end

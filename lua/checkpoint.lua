@@ -26,7 +26,7 @@ local PATTERN, SHARD = "^(checkpoint%-(%d+)%-step%-%d+)%.safetensors$", "^(check
 local LAST <const> = 1000000000000000 -- upper bound of checkpoint numbers; a save never uses larger numbers
 local METADATA = "rille.checkpoint"
 
--- ---- the folder ----
+-- ---- listing the checkpoints in a folder ----
 
 -- Returns true if a temporary file is still being written: the process that the file's name contains
 -- (runtime/file/disk/save.c) runs on this machine. A file with the id of this process was left by an earlier process,
@@ -66,7 +66,7 @@ local function list(dir, names)
   return found, torn, last
 end
 
--- ---- parts ----
+-- ---- naming and comparing the parts to save ----
 
 local function is_optimizer(v) return type(v) == "table" and check.field(v, "zero_grad") ~= nil end
 
@@ -131,9 +131,10 @@ local function names_of(parts)
   return name_of, params
 end
 
--- Returns {class =, with =} for each module, by module path: the module's class, and its settings; with nil: the
--- class has none. Settings are saved because tensor shapes do not show, for example, the number of heads. Settings
--- are the fields of Rille's modules, and the values that a user's class names.
+-- Returns {class =, with =} for each module, by module path. class: name of the module's Rille class; nil: the
+-- forward is the user's. with: settings of the module, the values besides tensors with which it computes
+-- (lua/nn/base/settings.lua); nil: none. Settings are saved because tensor shapes do not show, for example, the
+-- number of heads.
 local function settings_of(model)
   local all = {}
   for path, m in (model.named_modules or function() return pairs{} end)(model) do
@@ -170,8 +171,8 @@ local function differs(name, here, saved, wrong)
   return #wrong > before
 end
 
--- Reports a module without tensors that only the model or only the checkpoint has. No tensor shows this difference,
--- but the model would compute something else. Dropout is exempt.
+-- Reports a module with settings that only the model or only the checkpoint has. If the module has no tensors, no
+-- other check finds the difference, but the model would compute something else. Dropout is exempt.
 local function is_missing(name, ours, theirs, wrong)
   local one = ours or theirs
   if not one.with or one.class == rille.nn.Dropout.__name then return false end
@@ -244,8 +245,8 @@ local function optimizer_numbers(opt, name_of)
   return numbers
 end
 
--- Returns optimizer_numbers() of the only optimiser. If there are two or more, returns {several = {key = numbers}};
--- nil: there is none.
+-- Returns the options and step counts to save (optimizer_numbers) of the only optimiser; nil: there is none. If there
+-- are two or more optimisers, returns {several = {[name of the optimiser] = its options and step counts}}.
 local function all_numbers(parts, name_of)
   local numbers
   for _, one in ipairs(optimizers(parts)) do
@@ -301,7 +302,7 @@ local function state_of(parts)
     optimizer = all_numbers(parts, name_of), data = parts.data and parts.data:state()}, tensors
 end
 
--- ---- saving ----
+-- ---- saving a checkpoint ----
 
 -- Folder -> number of the last checkpoint that this session saved there. No other session saves into the folder, so
 -- later saves need not list it; listing takes longer with each checkpoint.
@@ -337,12 +338,13 @@ function checkpoint.save(dir, parts, options)
   if rille._log then rille._log("checkpoint", path) end
 end
 
--- ---- loading ----
+-- ---- loading a checkpoint ----
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Collects mismatches. report(part, kind, text) adds one; kind is "missing", "unexpected" or "other". reported(part)
--- returns the first few mismatches of each kind.
+-- Returns two functions that collect the differences between the program and a checkpoint. report(part, kind, text)
+-- adds a difference; kind is "missing", "unexpected" or "other". reported(part) returns the first few differences of
+-- each kind.
 local FEW <const> = 3
 local function reports()
   local lists = {}
@@ -451,8 +453,8 @@ local function check_optimizer(one, name_of, report)
   return not why
 end
 
--- Sets the field `saved` of each optimiser to its saved numbers. Reports an optimiser that the caller has and the
--- checkpoint lacks, or the reverse.
+-- Sets the field `saved` of each optimiser to its options and step counts in the checkpoint. Reports an optimiser
+-- that the caller has and the checkpoint lacks, or the reverse.
 local function pair_optimizers(list, saved, report)
   if not list[1] then return true end
   local several = type(saved) == "table" and type(saved.several) == "table" and saved.several or nil
@@ -497,8 +499,8 @@ local function name_by_places(one, contents, name_of, report)
   end
 end
 
--- Gives an optimiser the state tensors that it had when it was saved: those in the file, and those that its saved
--- options require. Returns a function that undoes the change.
+-- Gives an optimiser the state tensors that it had when it was saved: the state tensors in the file, and those that
+-- its saved options require. Returns a function that undoes the change.
 local function reslot(one, contents, name_of)
   local has, wants, n = {}, {}, 0
   for _, entry in ipairs(contents) do has[entry.name] = true end
@@ -521,7 +523,8 @@ local function load_optimizer(opt, saved)
   end
   opt:__count(saved.steps, counts)
   local all = {[0] = {}}
-  -- A schedule (a function) stays, and continues with the saved count.
+  -- Returns the value of an option after loading: `value`, the saved one. If the option is now a schedule (a
+  -- function), returns the schedule, which continues with the saved step count.
   local function kept(own, name, value)
     local present = rawget(own, name)
     if type(present) == "function" then return present end
@@ -575,10 +578,11 @@ local function all_wrong(parts, contents, saved, reported)
   return wrong
 end
 
--- Restores the parts from a saved state. source: {path =, contents =, saved =}: the state's name for messages, its
--- tensors, and its other state. read(names, placement, sbp) returns the tensors of these names, each with the placement
--- and layout that the functions return; nil and the reason if the values are damaged. Reads and checks all values
--- before it changes any tensor. Returns true; nil and the reason.
+-- Restores the parts from a saved state. Reads and checks all values before it changes any tensor. Returns true; nil
+-- and the reason if the values are damaged.
+-- source: {path =, contents =, saved =}: the state's name for messages, its tensors, and its other state. read(names,
+-- placement, sbp) returns the tensors with these names; placement(name) and sbp(name) return the layout in which a
+-- tensor is read.
 local function restore(who, source, parts, read)
   local path, contents, saved = source.path, source.contents, source.saved
   local name_of, params = names_of(parts)

@@ -1,13 +1,13 @@
 -- elastic.lua - rille.train.elastic{steps =, make =, step =}: a training that continues on other devices when workers
 -- are lost or join.
 --
--- make(P) builds the parts of the training, {model =, optimizer =, data =, ...}, on a placement P of all devices whose
--- workers are present. step(parts, i) does step i. When the devices change, make() builds the parts again, and the
--- state of the old parts is copied to them. So the following steps have the bits of a training that began with these
--- devices from that state.
+-- make(P) builds the parts of the training, {model =, optimizer =, data =, ...}, on a placement P of all devices
+-- whose workers are present. step(parts, i) does step i. When the devices change, make() builds the parts again, and
+-- the state of the old parts is copied to the new parts. So the following steps have the bits of a training that
+-- began with these devices from that state.
 --
--- A snapshot's note names its step and its parts, because recovery can return to parts on other devices. Old parts are
--- kept until a later snapshot is complete.
+-- A snapshot's note has the number of its step and the number of its parts, because recovery may return to older
+-- parts on other devices. So old parts are kept until a later snapshot is complete.
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -22,14 +22,14 @@ local function state_of(parts) return {model = parts.model, optimizer = parts.op
 
 local function take_snapshot(self) rille.snapshot({step = self.done, built = self.built}) end
 
--- Builds the parts on the present devices, and copies the state of the parts so far.
+-- Builds the parts on the present devices, and copies the state of the previous parts to the new parts.
 local function build(self)
   local P, old, seed, count = present(), self.all[self.built], rille._random()
   local parts = self.make(P)
   check.that(type(parts) == "table", "%s: make must return a table {model =, optimizer =, ...}, found %s", who, check.shown(parts))
   if old then
     require("rille.checkpoint")._copy(who, state_of(old.parts), state_of(parts))
-    rille._random(seed, count) -- make() has drawn new first values
+    rille._random(seed, count) -- restores the random state, because make() has drawn initial values
     io.stderr:write(("rille: train.elastic: continues on %s after step %d\n"):format(P, self.done))
   end
   self.built = self.built + 1
@@ -38,8 +38,9 @@ local function build(self)
   take_snapshot(self)
 end
 
--- Does a step, on other devices than before if workers were lost or have joined. Workers are admitted only when no
--- values are on devices of lost workers, because these devices may get other hosts.
+-- Does a step. If workers were lost or have joined, first builds the parts again on the present devices. New workers
+-- are admitted only while no values are on devices of lost workers, because an admission may move such a device to
+-- another host.
 local function advance(self)
   local now = self.all[self.built]
   if not now or now.place ~= tostring(present()) or rille._admit() then build(self) end

@@ -54,7 +54,7 @@ local function new_context(name, args)
   return setmetatable({needs_input_grad = needs}, context_meta)
 end
 
--- ---- backward ----
+-- ---- calling the user's backward ----
 
 -- Checks the gradients that backward returned for the arguments of forward.
 local function check_gradients(name, ctx, args, given)
@@ -83,7 +83,7 @@ local function backward_of(name, fn, ctx, args, places, nresult)
   end
 end
 
--- ---- the function ----
+-- ---- creating and calling the function ----
 
 local function named(name, fn, ...)
   local was = rille._name_calls(name)

@@ -16,7 +16,7 @@ local MOST <const> = 1 << 26 -- maximum bytes of a file
 local array_mark = {}
 function json.array(t) return setmetatable(t, array_mark) end
 
--- ---- reading ----
+-- ---- parsing JSON text ----
 
 -- Parses text. who: prefix of error messages, usually the file's name. order: optional table; order[t] becomes the list
 -- of the names of object t as they occur in the text.
@@ -33,7 +33,7 @@ function json.load(path, who)
   return json.decode(text, who and ("%s: %s"):format(who, path) or path)
 end
 
--- ---- writing ----
+-- ---- encoding values as JSON ----
 
 local function quoted(s)
   return '"' .. s:gsub('[%c"\\]', function(c)

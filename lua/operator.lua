@@ -17,7 +17,7 @@ local func = require "rille.func"
 local layout = require "rille.base.layout"
 local trace = require "rille.step.trace"
 
--- ---- rules ----
+-- ---- parsing the rule of an operator ----
 
 -- Parses "a[b]": a list of letters; sets fixed[letter] for letters in brackets.
 local function parse_tensor(who, text, fixed)
@@ -67,7 +67,7 @@ local function dimension_of(dims, letter)
   end
 end
 
--- ---- calls ----
+-- ---- calling an operator ----
 
 -- Binds the sizes of tensors to letters. what: "operand" or "result".
 local function bind(who, what, list, tensors, size)
@@ -93,7 +93,7 @@ local function call(o, ...)
   return table.unpack(results, 1, results.n)
 end
 
--- ---- checks of an operator at registration ----
+-- ---- checking an operator when it is registered ----
 
 -- Returns the results, and the gradients of the operands for the gradients dy of the results. dy nil: draws random
 -- gradients.
@@ -249,7 +249,7 @@ local function check_claims(given, sizes)
   end
 end
 
--- ---- element-wise operators from a formula ----
+-- ---- compiling element-wise operators from a formula ----
 
 -- Constants that a formula may use.
 local known = {pi = math.pi, inf = math.huge}

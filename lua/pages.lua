@@ -101,7 +101,8 @@ function pages.signature(name)
   return signatures[name]
 end
 
--- Returns the end of a message about a wrong call, "; write SIGNATURE". If the function has no page, the text is "".
+-- Returns the end of a message about a wrong call of the function `name`: "; write SIGNATURE"; "" if the function has
+-- no page.
 function pages.usage(name) return rows[name] and "; write " .. pages.signature(name) or "" end
 
 -- Returns the first sentence of a page.
@@ -128,7 +129,8 @@ local function columns(text)
   return table.concat(lines, "\n")
 end
 
--- Returns the body of a page: purpose, arguments, result and errors, and for an operator the layouts.
+-- Returns the body of a page as text: purpose, arguments, result and errors. The body of an operator's page also has
+-- the layouts.
 function pages.body(name)
   local row, parts = rows[name], {}
   local function add(text) parts[#parts + 1] = text ~= "" and text or nil end
@@ -249,8 +251,9 @@ local function equivalent(name)
   end
 end
 
--- Returns the names of the pages that answer a question in words, best first: pages of the question's topics, then pages
--- of the functions and of the first method in Rille's equivalent, then pages that contain the question's words.
+-- Returns the names of the pages that answer a question in words, best first. First are the pages of the question's
+-- topics. If the question is a name of another program, the pages of the functions in Rille's equivalent follow, with
+-- the page of the first method. Last are pages that contain the question's words.
 function pages.search(question)
   open_index()
   local names, seen = {}, {}
@@ -268,8 +271,8 @@ function pages.search(question)
   return names
 end
 
--- Returns what a question asks for, and Rille's equivalent if the question is a name of another program: "zeros_like" for
--- "torch.zeros_like". Returns nil for other names with a dot.
+-- Returns the words that a question asks for, such as "zeros_like" for "torch.zeros_like"; and Rille's equivalent, if
+-- the question is a name of another program. Returns nil for other names with a dot.
 local function understood(question)
   local last = question:match("^[%w_.:]+$") and question:match("[%w_]+$")
   local here = last and equivalent(last)
@@ -333,7 +336,7 @@ local function name_in(t, prefix, value)
   end
 end
 
--- Returns the page of one of Rille's functions, classes or modules; nil for other values.
+-- Returns the name of the help page of one of Rille's functions, classes or modules; nil for other values.
 local function page_of(value)
   local name = name_in(rille, "", value) or name_in(methods, "", value)
   for _, module in ipairs(pages.modules) do
@@ -354,7 +357,7 @@ function pages.of(value)
   return name and pages.signature(name)
 end
 
--- Returns the page of a value or of its kind: a tensor, a graph, a layer.
+-- Returns the help page of a value, or of the value's kind: a tensor, a graph, a layer.
 function pages.about(value)
   local meta = debug.getmetatable(value)
   local kind = type(value) == "userdata" and tostring(meta.__name):match("^rille%.(.*)")

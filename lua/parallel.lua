@@ -25,10 +25,11 @@ local classes = require "rille.parallel.classes"
 local plan = require "rille.parallel.plan"
 local paint = require "rille.show.paint"
 
-local applied = setmetatable({}, {__mode = "k"}) -- model -> its current plan
-local plan_of = setmetatable({}, {__mode = "k"}) -- table of layouts -> the plan that it was created from
+local applied = setmetatable({}, {__mode = "k"}) -- model -> the result of plan.of() whose layouts it has
+-- table of layouts -> the result of plan.of() from which it was created
+local plan_of = setmetatable({}, {__mode = "k"})
 
--- ---- the table ----
+-- ---- showing a table of layouts ----
 
 local function sbp_text(sbp)
   if type(sbp) ~= "table" then return tostring(sbp) end
@@ -48,7 +49,8 @@ local function gathered(p, t, module, name, sbp)
   return ("(%s per gather%s)"):format(paint.bytes(bytes), entry.reshard == false and ", kept for backward" or "")
 end
 
--- Returns the entry of `path` as one line: the layout first, then the fields of the pin.
+-- Returns one line of text for the entry of `path` in a table of layouts: the layout first, then the fields of the
+-- pin.
 local function entry_text(p, t, path)
   local entry, words = t[path], {}
   if entry.sbp then words[1] = sbp_text(entry.sbp) end
@@ -76,9 +78,9 @@ end
 
 local shown = {}
 
--- Prints parameters first, then module pins, both in the model's order, and then entries that a user added. The
--- decisions of a trace follow. The last lines name mesh axes that the recipe does not use, and parameters that no
--- tensor axis shards.
+-- Converts a table of layouts to text: parameters first, then module pins, both in the model's order, and then
+-- entries that a user added. The decisions of a trace follow. The last lines name mesh axes that the recipe does not
+-- use, and parameters that no tensor axis shards.
 function shown.__tostring(t)
   local p, names, width, have = plan_of[t], {}, 0, {}
   for _, name in ipairs(p and p.order or {}) do
@@ -100,7 +102,7 @@ function shown.__tostring(t)
   return table.concat(names, "\n")
 end
 
--- ---- from a table to settings ----
+-- ---- applying a table of layouts to a model ----
 
 local parameter_keys = {placement = true, sbp = true, state = true, gradient = true, reshard = true}
 local module_keys = {placement = true, input = true, output = true, use = true, panels = true}
@@ -134,7 +136,7 @@ local function read_parameter(name, t, entry)
   return set
 end
 
--- Fails if this SBP is invalid on every placement in the list, for tensors with any number of dimensions.
+-- Fails if no placement in the list accepts this SBP, whatever the number of dimensions of a tensor.
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
@@ -306,7 +308,7 @@ local function parallel(model, given)
   return t
 end
 
--- ---- layouts of inputs ----
+-- ---- recommended layouts of a model's inputs ----
 
 local function whole_at(model)
   local first = model:parameters()[1]

@@ -12,7 +12,7 @@ local check = require "rille.base.check"
 local layout = require "rille.base.layout"
 local locals = require "rille.per_rank.local"
 
--- ---- axes of the global tensor, counted from 1 ----
+-- ---- moving, merging and splitting axes of the global tensor, counted from 1 ----
 
 -- Returns value with its axis `from` moved to position `to`.
 local function moved(value, from, to)
@@ -34,7 +34,8 @@ local function join(value, i, into)
   return value:reshape(shape)
 end
 
--- Merges leading axis i into axis `into`: the shards of the ranks are joined in order. Leading axis i keeps size 1.
+-- Merges leading axis i, along which the shards of mesh axis i are stacked, into axis `into`: joins the shards of the
+-- ranks in order. Leading axis i keeps size 1.
 local function merge(value, i, into)
   local joined = join(value, i, into)
   local shape = {table.unpack(joined.shape)}
@@ -42,7 +43,7 @@ local function merge(value, i, into)
   return joined:reshape(shape)
 end
 
--- Splits axis `axis` into leading axis i, which had size 1 and gets size m, and the rest.
+-- Reverses merge(): splits axis `axis` into m shards along leading axis i, which had size 1.
 local function divide(value, i, axis, m)
   local shape = {table.unpack(value.shape)}
   shape[axis] = shape[axis] // m
@@ -70,7 +71,7 @@ local function mesh_axis(mesh, who, axis)
   return axis + 1, mesh.placement.shape[axis + 1]
 end
 
--- Returns the position, in the global tensor, of local axis `axis`.
+-- Returns the axis of the underlying global tensor, from 1, that is axis `axis` of the local tensor x.
 local function local_axis(x, who, axis)
   local n = x.ndim
   axis = axis or 0
@@ -83,7 +84,8 @@ local function check_local(who, x)
   check.that(locals.is(x), "per_rank: %s: expected a local tensor, found %s", who, check.shown(x))
 end
 
--- Returns the value of x, expanded along leading axis i to the mesh's size, so that shards may differ.
+-- Returns the global tensor of x with one shard per rank along mesh axis i, so that the shards may differ. If the
+-- shards were equal, the tensor had only one; then expands leading axis i.
 local function varying(x, i)
   local sizes = {}
   for k = 1, #x.value.shape do sizes[k] = -1 end
@@ -150,7 +152,7 @@ function mesh_methods:shift(x, axis, n)
   return locals.wrap(self, rille._shift(x.value, {axis = i - 1, mesh_axis = i - 1, ranks = n}))
 end
 
--- ---- inputs and outputs ----
+-- ---- converting inputs and outputs ----
 
 -- Returns the entries of a layout, one per mesh axis.
 local function entries(who, sbp)
@@ -207,7 +209,7 @@ local function leave(mesh, k, x, sbp)
   return value:reshape{table.unpack(value.shape, n + 1)}:to_global{placement = mesh.placement, sbp = list}
 end
 
--- ---- the function ----
+-- ---- calling the user's function ----
 
 local function check_list(name, list)
   check.that(type(list) == "table", "per_rank: %s must be a list of layouts, one per tensor, found %s", name, check.shown(list))

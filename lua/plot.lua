@@ -39,7 +39,7 @@ local function escaped(s)
   return (s:gsub("[&<>\"]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;"}))
 end
 
--- ---- points ----
+-- ---- reading the points of a series ----
 
 -- Returns true if v can be drawn, that is, if differences of such numbers are finite.
 local function is_finite(v) return v == v and v > -FARTHEST and v < FARTHEST end
@@ -109,7 +109,7 @@ local function ticks(low, high, n)
   return list
 end
 
--- ---- the drawing ----
+-- ---- drawing the curves ----
 
 local function draw(all, o)
   local x0, x1 = bounds(all, 1)

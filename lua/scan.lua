@@ -83,10 +83,10 @@ local function filler(list)
   end
 end
 
--- ---- changes outside of the function ----
+-- ---- undoing changes that fn makes outside of itself ----
 
--- Returns the places that fn may read, with their values, and copies of the tables; or nil and why fn may differ between
--- calls.
+-- Returns the upvalues of fn and the tables that fn may read, with their values: the upvalues as a list, the tables
+-- as copies. Returns nil and the reason if calls of fn may differ from each other.
 local function places_of(fn)
   local found = {upvalues = {}, tables = {}}
   local function note(holder, key, value, name)
@@ -110,7 +110,7 @@ local function places_of(fn)
   return found
 end
 
--- Restores the values of the places. Returns the name of a place that had changed; nil: none.
+-- Restores the values that places_of() recorded. Returns the name of an upvalue or table that had changed; nil: none.
 local function restore(found)
   local changed
   for _, place in ipairs(found.upvalues) do
@@ -139,7 +139,7 @@ local function restore(found)
   return changed
 end
 
--- ---- the loop ----
+-- ---- computing the positions of the loop ----
 
 -- Returns the number of positions.
 local function length_of(xs, o)

@@ -34,7 +34,7 @@ local function that(good, format, ...)
   if not good then error(("serve: " .. format):format(...), 0) end
 end
 
--- ---- the model ----
+-- ---- loading the model to serve ----
 
 -- Converts "cpu:0,1" or "cpu:2x2" to a placement.
 local function read_placement(text)
@@ -109,7 +109,7 @@ local function tokenizer_of(folder)
   that(false, "%s has no tokenizer; expected tokenizer.json, tekken.json or tokenizer.model", folder)
 end
 
--- ---- the command ----
+-- ---- running the command ----
 
 local defaults = {"folder", host = "127.0.0.1", port = 8000, name = "", placement = "", recipe = "", dtype = "", quantize = "", slots = 8,
   length = 0, chunk = 64, queue = 256, draft = "", ["draft-tokens"] = 0}

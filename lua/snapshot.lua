@@ -39,8 +39,8 @@ function M.restore(number)
     if later > number then M.kept[later] = nil end
   end
   for _, back in ipairs(kept.back) do back() end
-  -- makes all steps trace again, because their traces may contain state that no longer exists, such as state tensors
-  -- for an option
+  -- makes all steps trace again, because their traces may contain state that the snapshot does not have, such as
+  -- state tensors for a new option of an optimiser
   rille._generation()
   return copy(kept.note, {}, "note")
 end

@@ -170,7 +170,7 @@ function train.exit_if_stopping(dir, parts, options)
   os.exit(math.tointeger(o.code), true)
 end
 
--- ---- replicas ----
+-- ---- comparing the replicas of variables ----
 
 local guards = {}
 

@@ -26,7 +26,7 @@ local function users_level()
   end
 end
 
--- Returns the user's source line, "a.lua:3".
+-- Returns the line of the user's program that runs at present, such as "a.lua:3".
 function check.line()
   local info = debug.getinfo(users_level(), "Sl")
   return ("%s:%d"):format(info.short_src, info.currentline)
@@ -39,9 +39,10 @@ local function forward_line(module)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- Returns " (in Net.blocks.3.fc1)", the path of the innermost running module that is part of another module; "" if
--- there is none. level: stack level of the caller at which the search begins. A forward that ends with a tail call,
--- return f(x), leaves no line on the stack; for such a forward of the user, adds ", in the forward at a.lua:3".
+-- Returns where in a model an error occurred, as text for messages: " (in Net.blocks.3.fc1)", the path of the
+-- innermost running module that is part of another module; "" if there is none. level: stack level of the caller at
+-- which the search begins. If the user's forward ends with a tail call, return f(x), its line is no longer on the
+-- stack. Then the text also has ", in the forward at a.lua:3".
 function check.where(level)
   local module, path, is_users = package.loaded["rille.nn.base.module"], nil, false
   while module do
@@ -127,8 +128,8 @@ end
 check.sorted_keys = sorted_keys
 
 -- Returns the divisors of n for which good(d) is true, as text for messages: "1, 2, 4". The search tests divisors
--- below 65536 and adds their cofactors n / d. So the search finds all divisors of n < 2^32. The time of the search is
--- bounded for any n, because n may come from a file.
+-- below 65536, and adds their cofactors n / d. So the search finds all divisors of n < 2^32. For a greater n, which a
+-- damaged file may contain, the list may be incomplete, but the search stays short.
 function check.divisors(n, good)
   local list = {}
   for d = 1, math.min(n, 65535) do
@@ -190,7 +191,7 @@ function check.options(who, given, defaults)
   return options
 end
 
--- ---- arguments ----
+-- ---- checking the number of arguments ----
 
 -- Fails if n > most, that is, if a function that accepts at most `most` arguments was called with n. usage: text that
 -- says how to call the function, or nil.
@@ -266,7 +267,7 @@ function check.strict(who, t, class)
   return t
 end
 
--- ---- names ----
+-- ---- reporting unknown names, and checking values ----
 
 -- Fails with a hint about a missing name: Rille's equivalent of another framework's name, or the nearest existing
 -- name. Returns without an error if there is no hint, because user code may test whether an optional field exists, as
@@ -288,8 +289,8 @@ function check.class_names(class)
   return names
 end
 
--- Returns the names of the fields that the class's own functions read. A user may read these fields, because an
--- object may lack them (optional fields).
+-- Returns the names of the fields that Rille's own functions of the class read. Some objects of the class may lack
+-- such a field, so reading the field from an object that lacks it is no error (nil).
 local function optional_names(names, class)
   local optional = {}
   for name in pairs(names) do
@@ -303,8 +304,9 @@ end
 
 local strict = setmetatable({}, {__mode = "k"}) -- classes whose __index is a function
 
--- Returns the table or function by which Lua finds a field that an object with this metatable lacks. For a strict
--- class, this is the metatable itself.
+-- Returns the table or function in which Lua looks up a field that an object with this metatable lacks: the
+-- metatable's __index. The __index of a strict class raises errors, so for a strict class this function returns the
+-- class itself, which is the metatable.
 function check.index_of(meta) return strict[meta] and meta or rawget(meta, "__index") end
 
 -- Returns a field of an object; nil if the object lacks the field, even if its class is strict.
@@ -338,7 +340,8 @@ function check.strict_class(class)
   end)
 end
 
--- Implements __index of the root class: a field name of another framework is an error in user classes, too.
+-- Implements __index of nn.Module, the base class of all modules. So reading a field that only another framework has
+-- is an error in user classes, too.
 function check.foreign_name(_, name)
   local elsewhere = type(name) == "string" and rille._elsewhere("module", name)
   if elsewhere then say_missing("a module", name, elsewhere) end

@@ -13,7 +13,7 @@ local trace = require "rille.step.trace"
 
 local hooks = {}
 
--- ---- handles ----
+-- ---- handles that remove a hook ----
 
 local handle = {__name = "hook handle"}
 handle.__index = check.strict("handle", {remove = function(self)
@@ -30,7 +30,7 @@ local function line_of(fn)
   return ("%s:%d"):format(info.short_src, info.linedefined)
 end
 
--- ---- tensors ----
+-- ---- hooks of tensors ----
 
 -- Calls fn with the gradient of x in each backward pass; a tensor that fn returns replaces the gradient.
 function hooks.register_hook(x, fn)
@@ -49,11 +49,11 @@ function hooks.register_hook(x, fn)
   end)
 end
 
--- ---- modules ----
+-- ---- hooks of modules ----
 
 local lists = setmetatable({}, {__mode = "k"}) -- module -> {pre = {...}, forward = {...}, backward = {...}}
 
--- Registers fn in one of the module's lists.
+-- Registers fn as a hook of the module. kind: "pre", "forward" or "backward".
 function hooks.add(module, kind, who, fn)
   check.fn(who, "the hook", fn)
   lists[module] = lists[module] or {pre = {}, forward = {}, backward = {}}
@@ -117,8 +117,8 @@ end
 
 local function same(_, ...) return ... end
 
--- Returns two identity functions, for the arguments and for the results of a module. In backward the functions pass
--- the gradients to the backward hooks.
+-- Returns two identity functions of the autograd graph, one for the arguments and one for the results of a module. In
+-- the backward pass, these functions call the module's backward hooks with the gradients.
 local function watched(module, list)
   local doutput, takes = nil, false
   local function call(dinput)

@@ -23,8 +23,8 @@ local function refuse(x, format, ...) check.fail("index: %s; x is %s", format:fo
 -- Returns creation options for a tensor that is replicated on x's placement.
 local function beside(x, dtype) return {dtype = dtype, placement = x.placement, sbp = layout.replicated(x.placement)} end
 
--- Fails if a compiled step is being traced, because the shape of the result depends on data. `remedy` says what to
--- write instead.
+-- Fails if a compiled step is being traced, because the shape of the result depends on data. what: name of the
+-- result, for the message.
 local function check_eager(x, what)
   if not rille._tracing() then return end
   refuse(x, "the size of %s depends on data, which a compiled step cannot have: use rille.where(mask, x, 0) or "
@@ -41,7 +41,7 @@ local function places(x, mask, what)
   return total - flat:where(total - rille.arange(total, beside(x, "i64")), 0):topk(n)
 end
 
--- ---- keys ----
+-- ---- reading the entries of a key ----
 
 -- Converts a list such as {{2, 0, 1}} to a tensor: positions to i64, booleans to a mask.
 local function list_tensor(x, entry)
@@ -51,8 +51,8 @@ local function list_tensor(x, entry)
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
 end
 
--- Returns the positions of `true` in a list of booleans; nil: the list is another one. They do not depend on data, so a
--- compiled step can have them.
+-- Returns the positions of `true` in a list of booleans; nil: the list has other entries. The number of these
+-- positions is known without reading a tensor, so a compiled step can use them.
 local function list_places(list)
   local found = {}
   for i, v in ipairs(list) do
@@ -62,8 +62,9 @@ local function list_places(list)
   return found
 end
 
--- Returns an entry of a key as a table. Its field axes is the number of axes of x that the entry indexes. One other
--- field shows the kind of entry: at, range, ids, mask, new, or rest. places: positions of a mask that is a list.
+-- Reads one entry of a key, and returns it as a table. axes: number of axes of x that the entry indexes. One other
+-- field shows the kind of the entry and has its value: at, range, ids, mask, new, or rest. places: positions of
+-- `true`, if the mask was written as a list of booleans.
 local function read_entry(x, entry)
   local known
   if type(entry) == "table" and type(entry[1]) == "table" then known, entry = list_places(entry[1]), list_tensor(x, entry) end
@@ -101,8 +102,8 @@ local function check_position(x, at, axis, size)
   refuse(x, "position %d is out of range: axis %d has %d entries, and positions count from 0", at, axis, size)
 end
 
--- Returns the entries of an axis in a range {start, stop, step}; with a negative step, in descending order from
--- start.
+-- Slices an axis of y by a range {start, stop, step}. With a negative step, the result has the entries in descending
+-- order, from `start` on.
 local function take_range(x, y, axis, range)
   for k, value in pairs(range) do
     if not math.tointeger(value) or not math.tointeger(k) or k < 1 or k > 3 then
@@ -114,7 +115,7 @@ local function take_range(x, y, axis, range)
   return range == ALL and y or y:slice{axis = axis, start = range[1], stop = range[2], step = range[3] or 1}
 end
 
--- ---- reading ----
+-- ---- computing x[key] ----
 
 -- Returns the shape to which two shapes broadcast; nil if they do not broadcast.
 local function broadcast_shape(a, b)
@@ -146,10 +147,11 @@ local function merge_mask(x, y, axis, entry)
   return mask.ndim > 1 and y:reshape(shape) or y, places(x, mask, "a part selected by a mask")
 end
 
--- Applies the positions, ranges and new axes of a key to x. Returns four values: the result so far; the index tensors
--- of the key, which are not applied yet, as a list of {axis =, ids =}; the axis at which the dimensions of these
--- index tensors begin in the final result; and a list that has true for each other axis of the final result that is a
--- whole axis of x.
+-- Applies the positions, ranges and new axes of a key to x, but not its index tensors. Returns four values:
+--   y         the result so far
+--   picks     list of the index tensors, {axis = the axis of y that the tensor indexes, ids = the tensor}
+--   place     axis of x[key] at which the dimensions of the index tensors begin
+--   is_whole  list with a flag for each other axis of x[key]; true: it is a whole axis of x
 local function take_basic(x, key)
   local y, axis, picks, place, state, arrays, is_whole = x, 0, {}, 0, "before", false, {}
   for _, entry in ipairs(key) do arrays = arrays or entry.ids or entry.mask end
@@ -177,8 +179,9 @@ local function take_basic(x, key)
   return y, picks, state == "apart" and 0 or place, is_whole
 end
 
--- Returns positions in the merged axes of all index tensors in `picks`. Each position is looked up in a list, which
--- refuses positions out of range; these would otherwise select wrong elements of the merged axes.
+-- Converts several index tensors to one tensor of positions in the axis that results from merging their axes.
+-- index_select() checks the range of each position before, because a position out of range would become a valid
+-- position of another row. picks: list of {axis =, ids = index tensor}.
 local function merged_ids(y, picks)
   local flat
   for _, pick in ipairs(picks) do
@@ -201,9 +204,10 @@ local function shape_of_picks(x, picks)
   return shape
 end
 
--- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. Sets pick.row of
--- each to the dimension of the broadcast shape along which the index tensor counts. Returns the picks by that
--- dimension, and the other picks.
+-- Finds the index tensors that count 0, 1, 2, ... over a whole axis of y, as rille.arange(n) does. With such a
+-- tensor, a key selects one entry of each row along that axis. picks: list of {axis =, ids = index tensor}. Returns
+-- the picks that count, by the dimension of the broadcast shape along which they count, and the list of all other
+-- picks.
 local function row_picks(y, picks, shape)
   local rows, rest = {}, {}
   for _, pick in ipairs(picks) do
@@ -215,8 +219,8 @@ local function row_picks(y, picks, shape)
   return rows, rest
 end
 
--- Permutes y: the axes in `first` come first, then the axes in `merged` as one axis, then all others. Also returns
--- the sizes.
+-- Permutes y: the axes in `first` come first, then the axes in `merged` as one axis, then all others. Returns y and
+-- its new sizes.
 local function arrange(y, first, merged)
   local is_first, order, sizes, size = {}, {}, {}, 1
   for _, axis in ipairs(first) do
@@ -232,8 +236,9 @@ local function arrange(y, first, merged)
   return y:permute(order):reshape(sizes), sizes
 end
 
--- Applies index tensors by gathering one entry of each row. rows: the index tensors that count 0, 1, 2, ... over a
--- whole axis; rest: the others. The rows stay split over ranks and micro-batches as in y.
+-- Applies index tensors of which some count over a whole axis: gathers one entry of each row along that axis. rows:
+-- the counting index tensors, by dimension of the broadcast shape; rest: the other index tensors. The rows stay
+-- sharded over ranks and micro-batches as in y.
 local function gather_rows(y, rows, rest, shape, place)
   local axes, dims, free, merged, free_sizes = {}, {}, {}, {}, {}
   for d = 0, #shape - 1 do
@@ -248,7 +253,7 @@ local function gather_rows(y, rows, rest, shape, place)
   sizes[#axes + 1] = at.shape[#axes + 1]
   for _ = #axes + 2, #sizes do at = at:unsqueeze(-1) end
   local found = y:gather(#axes, at:expand(sizes))
-  -- places the dimensions of the index tensors in their order, between the other axes
+  -- splits the merged axes again, and moves the dimensions of the index tensors to axis `place`
   local split, order, from = table.move(sizes, 1, #axes, 1, {}), {}, {}
   table.move(free_sizes, 1, #free, #split + 1, split)
   table.move(sizes, #axes + 2, #sizes, #split + 1, split)
@@ -288,7 +293,7 @@ end
 -- Implements x[key] for the keys that this file handles.
 function index.get(x, key) return (take(x, read_key(x, key))) end
 
--- ---- assigning ----
+-- ---- assigning to x[key] ----
 
 -- Converts the assigned value v to a tensor with x's dtype on x's placement.
 local function source(x, v)
@@ -302,8 +307,9 @@ local function source(x, v)
   return rille.tensor(v, beside(x, x.dtype))
 end
 
--- Returns the new value for a key with one mask and otherwise whole axes, if v has no axis along the mask. In this
--- case no shape depends on data.
+-- Returns the new value of x for an assignment x[{mask}] = v in which all other entries of the key are whole axes,
+-- and v has no axis along the mask; nil: another assignment. No shape depends on data here, so a compiled step can do
+-- this assignment.
 local function assign_mask(x, key, v, accumulate)
   local mask, before, after = nil, 0, 0
   for _, entry in ipairs(key) do
@@ -326,8 +332,9 @@ local function assign_mask(x, key, v, accumulate)
   return mask:reshape(shape):where(accumulate and x + v or v, x)
 end
 
--- An assignment merges the indexed axes of x into one axis and computes a value for each position of it; the other
--- axes of x are whole. The new value is where(hit, value, x), so x keeps its layout and is not gathered.
+-- An assignment merges the indexed axes of x into one axis. For each position of this axis, it computes whether the
+-- position is assigned (hit), and the assigned value; the other axes of x are whole. The new value is where(hit,
+-- value, x), so x keeps its layout and is not gathered.
 
 local function product(sizes)
   local n = 1
@@ -335,11 +342,11 @@ local function product(sizes)
   return n
 end
 
--- Returns how a key divides x's axes, as a table:
---   order    the indexed axes, then the whole ones
+-- Returns how a key divides x's axes into indexed and whole axes, as a table:
+--   order    the indexed axes, then the whole axes
 --   indexed  number of indexed axes
 --   sizes    sizes of x's axes, 1 for whole axes
---   total    product of `sizes`
+--   total    number of positions in the merged indexed axes: the product of `sizes`
 --   tail     sizes of the whole axes
 local function divide_axes(x, key)
   local a, whole, axis = {order = {}, sizes = {}, tail = {}}, {}, 0
@@ -373,9 +380,9 @@ local function aligned(x, v, shape)
   return v:reshape(own)
 end
 
--- Returns the assigned value v in the shape {n, sizes of the axes that are assigned whole}. Row i is the value for
--- position i of `at`, which has n positions; n is 1 if all positions get the same value. `at` has size 1 along axes
--- that are assigned whole.
+-- Returns the assigned value v in the shape {n, sizes of the whole axes}. Row i is the value for position i of the
+-- tensor `at`; n is 1 if all positions get the same value. is_whole: list with a flag for each dimension of `at`;
+-- true: an axis that is assigned whole, along which `at` has size 1. tail: sizes of these axes.
 local function merged_values(x, v, at, is_whole, tail)
   local shape, order, whole, lead, merged = {}, {}, {}, {}, {1}
   for d, n in ipairs(at.shape) do
@@ -405,9 +412,9 @@ local function unmerged(x, y, a)
   return y:reshape(shape):permute(back)
 end
 
--- Returns two tensors with an entry for each of `total` positions: whether `at` contains the position, and the index
--- in `at` of the position's last occurrence. Entries of `at` are sorted together with their order, and only the last
--- of equal entries is kept.
+-- If `at` contains a position twice, the last occurrence decides the assigned value. Returns two tensors with an
+-- entry for each of `total` positions: whether `at` contains the position, and the index in `at` of its last
+-- occurrence. Sorts the entries of `at` together with their indices, and keeps only the last of equal entries.
 local function last_writers(x, at, total)
   local n, ints = at:numel(), beside(x, "i64")
   local keys = (at * n + rille.arange(n, ints)):topk(n)
@@ -443,9 +450,9 @@ local function new_value(x, key, v, accumulate)
   return hit:reshape(a.sizes):where(unmerged(x, values, a), x)
 end
 
--- ---- an entry of each row ----
+-- ---- assigning to one entry of each row ----
 
--- Permutes and reshapes t so that its dimension k is at axis axis_of[k] of x; the other axes have size 1.
+-- Permutes and reshapes t so that its dimension k becomes axis axis_of[k] of x, and all other axes have size 1.
 local function on_axes_of(x, t, axis_of)
   local at, order = {}, {}
   for k, axis in ipairs(axis_of) do at[axis] = k - 1 end

@@ -53,8 +53,8 @@ function layout.replicated(placement)
   return sbp
 end
 
--- Returns t on the placement of x: t itself if the placements are equal, else a replicated copy, because every rank of
--- a stage reads such tensors.
+-- Returns t on the placement of x: t itself if it is there, else a copy that is replicated on that placement. Used
+-- for small tensors, such as masks and positions, which every rank of a pipeline stage reads.
 function layout.on_mesh_of(t, x)
   return t.placement == x.placement and t or t:to_global{placement = x.placement, sbp = layout.replicated(x.placement)}
 end

@@ -42,7 +42,7 @@ function look.stats(x)
   return setmetatable(s, stats_meta)
 end
 
--- ---- modules ----
+-- ---- statistics of modules ----
 
 -- Returns the 2-norm of x's elements.
 local function norm(x) return math.sqrt((x:detach():to("f64") ^ 2):sum():item()) end
@@ -78,9 +78,10 @@ local function add_outputs(list, net, ...)
 end
 
 -- Returns a list of records {name =, kind =, norm =, grad_norm =, zeros =, nan =, inf =}. There is one record per
--- parameter (kind "weight"), and, if arguments of the module are given, one per result of its modules (kind
--- "output"). zeros: share of zeros. The list's field first_nan is the name of the first output with a nan or an
--- infinity, in the order of computation; if there is none, that of the first such parameter.
+-- parameter (kind "weight"). If arguments of the module are given, there is also one record per result of its modules
+-- (kind "output"). zeros: share of zeros. The list's field first_nan is the name of the first output, in the order of
+-- computation, that has a nan or an infinity. If no output has one, first_nan is the name of the first such
+-- parameter.
 function look.module(net, ...)
   local outputs, list = {}, {}
   if select("#", ...) > 0 then add_outputs(outputs, net, ...) end

@@ -43,7 +43,7 @@ local function receiver(level)
   return found
 end
 
--- ---- remedies for Lua's own errors ----
+-- ---- adding remedies to Lua's own errors ----
 
 -- A remedy is a function (level, captures...) that returns text to append, or nil. `level` is the stack level of the
 -- function that failed.
@@ -91,9 +91,10 @@ local function remedy(text, level)
   return ""
 end
 
--- ---- errors inside of Rille, and methods called with a dot ----
+-- ---- explaining errors inside of Rille, and methods called with a dot ----
 
--- Returns the level of the first Lua function from `level` on, relative to the caller.
+-- Returns the stack level of the first Lua function at `level` or above it, relative to the caller; skips C
+-- functions.
 local function first_lua(level)
   local info = debug.getinfo(level + 1, "S")
   while info and info.what == "C" do

@@ -12,7 +12,7 @@ local state_text = {}
 local DEEP <const> = 1000
 local INFINITE <const> = {["\0inf"] = math.huge, ["\0-inf"] = -math.huge}
 
--- ---- writing ----
+-- ---- converting values to text ----
 
 local escapes = {['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
@@ -59,14 +59,15 @@ function encode(v, path, depth)
   return kind(v, path, depth)
 end
 
--- Returns the text; nil and the reason if v cannot be written. name: the name of v in the message.
+-- Converts v to text, and returns the text; nil and the reason if v cannot be written. name: the name of v in the
+-- message.
 function state_text.encode(v, name)
   local good, text = check.try(encode, v, name, 1)
   if good then return text end
   return nil, type(text) == "table" and text[1] or ("%s is nested too deep, or contains itself"):format(name)
 end
 
--- ---- reading ----
+-- ---- converting text to values ----
 
 -- Restores a decoded value: null becomes NaN, and lists lose the metatable of json.lua.
 local function plain(v)
@@ -78,7 +79,7 @@ local function plain(v)
   return v
 end
 
--- Returns the value, or nil if the text is not JSON.
+-- Converts text back to a value, and returns the value; nil if the text is not JSON.
 function state_text.decode(s)
   local good, v = check.try(json.decode, s)
   if good then return plain(v) end

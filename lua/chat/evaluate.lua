@@ -64,7 +64,7 @@ local function captured(nodes, scope, env)
   return text, signal
 end
 
--- ---- expressions ----
+-- ---- evaluating expressions ----
 
 function evaluate.value(node) return node.value end
 function evaluate.none() return none end
@@ -263,7 +263,7 @@ function evaluate.compare(node, scope, env)
   return true
 end
 
--- ---- statements ----
+-- ---- running statements ----
 
 function run.text(node, _, env) write(env, node.text, node.line) end
 function run.output(node, scope, env) write(env, values.text(value(node.value, scope, env)), node.line) end
@@ -406,7 +406,7 @@ function run.callblock(node, scope, env)
   write(env, values.text(f(args, named, node.line)), node.line)
 end
 
--- ---- the whole template ----
+-- ---- evaluating a whole template ----
 
 -- Returns the element of a value at a path, which is a name with dots ("a.b") or a number.
 local function path_of(v, path, line)

@@ -100,7 +100,8 @@ local function after_tag(s, at, close, sign)
   return s:sub(at, at) == "\n" and at + 1 or at
 end
 
--- Reads {% raw %} ... {% endraw %}. Returns the position after it, and the text inside; nil: no such tag is here.
+-- Reads {% raw %} ... {% endraw %}. Returns the position after it, and the text inside; nil: no such tag begins at
+-- `at`.
 local function raw_text(s, at)
   local first, sign = s:match("^{%%[-+]?%s*raw%s*()([-+]?)%%}", at)
   if not first then return nil end

@@ -1,6 +1,8 @@
 -- library.lua - filters, tests, methods and functions of chat templates.
 --
--- A filter is f(value, args, named, line, env); a test returns a boolean; a method is f(object, args, line).
+-- A filter is f(value, args, named, line, env); a test has the same arguments and returns a boolean; a method is
+-- f(object, args, line). args: positional arguments; named: keyword arguments; line: line of the template, for
+-- messages.
 -- env.bounded raises an error if a result is too long; env.filter and env.test apply a filter or test by name.
 
 local lexer = require "rille.chat.lexer"
@@ -32,7 +34,7 @@ end
 -- Returns a list with the elements of a list from position `first` on.
 local function copy(list, first) return table.move(list, first or 1, #list, 1, list_of{}) end
 
--- ---- text ----
+-- ---- functions for strings ----
 
 -- White space characters beyond ASCII that Python's str.strip() removes.
 local wide = {}
@@ -198,7 +200,7 @@ function str.join(s, a, line, _, env)
   return table.concat(parts, s)
 end
 
--- ---- lists and dictionaries ----
+-- ---- functions for lists and dictionaries ----
 
 local function pairs_of(d)
   local out = list_of{}
@@ -230,7 +232,7 @@ function methods.list.count(l, a)
   return n
 end
 
--- ---- filters ----
+-- ---- the table of filters ----
 
 local function text_filter(f)
   return function(v) return f(values.text(v)) end
@@ -424,7 +426,7 @@ end
 filters.select, filters.reject = selecting(true, false), selecting(false, false)
 filters.selectattr, filters.rejectattr = selecting(true, true), selecting(false, true)
 
--- ---- tests ----
+-- ---- the table of tests ----
 
 local function of_kind(...)
   local kinds = {}
@@ -463,7 +465,7 @@ end
 function tests.lower(v) local s = values.text(v) return s == s:lower() and s ~= s:upper() end
 function tests.upper(v) local s = values.text(v) return s == s:upper() and s ~= s:lower() end
 
--- ---- functions ----
+-- ---- functions that templates can call ----
 
 local MOST <const> = 100000 -- maximum length of a range, as in Jinja's sandbox
 

@@ -10,7 +10,7 @@ parser.__index = parser
 
 local DEEP <const> = 150 -- maximum depth of nesting
 
--- ---- tokens ----
+-- ---- reading tokens ----
 
 function parser:line() return (self.tokens[self.at] or {}).line or self.line_of or 1 end
 
@@ -39,7 +39,7 @@ function parser:deeper()
   if self.depth > DEEP then fail(self:line(), "expressions or blocks are nested more than %d deep", DEEP) end
 end
 
--- ---- expressions ----
+-- ---- parsing expressions ----
 
 local words = {["true"] = true, ["True"] = true, ["false"] = false, ["False"] = false}
 
@@ -286,7 +286,7 @@ function parser:tuple()
   return {kind = "list", tuple = true, line = line, items = items}
 end
 
--- ---- statements ----
+-- ---- parsing statements ----
 
 -- Reads the names that a value is assigned to: a, or a, b, or namespace.attribute.
 function parser:targets()

@@ -57,7 +57,7 @@ function values.truth(v)
   return true
 end
 
--- ---- conversion of the caller's values ----
+-- ---- converting the caller's values to template values ----
 
 -- Names that occur in messages and tools, in their usual order. All other names follow in alphabetical order.
 local usual = {}
@@ -104,7 +104,7 @@ function values.from_json(text, who)
   return values.from_lua(json.decode(text, who, order), order)
 end
 
--- ---- text ----
+-- ---- converting values to text ----
 
 -- Returns the text of a float in Python's form.
 local function float_text(v)
@@ -163,8 +163,8 @@ local function json_string(s)
   end) .. '"'
 end
 
--- Returns a value as JSON in the form of Python's json.dumps. o: indent (text of one level, or nil), comma, colon,
--- sort.
+-- Returns a value as JSON in the form of Python's json.dumps. o: indent (text of one level of indentation, or nil),
+-- comma and colon (the separators), sort (true: names of objects are sorted).
 function values.json(v, o, line, level)
   level = level or 1
   local k = kind(v)
@@ -195,7 +195,7 @@ function values.json(v, o, line, level)
   return open .. inner .. table.concat(parts, o.comma .. inner) .. "\n" .. o.indent:rep(level - 1) .. close
 end
 
--- ---- comparison ----
+-- ---- comparing values ----
 
 function values.equal(a, b)
   local x, y = kind(a), kind(b)
@@ -248,7 +248,7 @@ function values.contains(of, v, line)
   return false
 end
 
--- ---- sequences ----
+-- ---- elements and slices of sequences ----
 
 -- Returns the characters of a string as a list. Each byte that is not UTF-8 counts as a character.
 function values.characters(s)

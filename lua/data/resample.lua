@@ -9,7 +9,7 @@ local ONE <const> = 1 << 22
 
 local resample = {}
 
--- ---- filters ----
+-- ---- interpolation filters ----
 
 local function sinc(x) return x == 0 and 1 or math.sin(x * math.pi) / (x * math.pi) end
 
@@ -32,9 +32,10 @@ resample.filters = {
   [5] = {function(x) return math.abs(x) < 1 and sinc(x) * (0.54 + 0.46 * math.cos(x * math.pi)) or 0 end, 1},
 }
 
--- ---- weights ----
+-- ---- resizing with rounded weights ----
 
--- Returns the weights of n pixels for a new pixel with this centre. scale: old pixels per new pixel.
+-- Returns the weights of the n old pixels of a line for one new pixel. centre: centre of the new pixel, in old
+-- pixels; scale: old pixels per new pixel.
 local function weights_of(filter, centre, scale, n)
   local stretch, row, sum = math.max(scale, 1), {}, 0
   local reach = filter[2] * stretch

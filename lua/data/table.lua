@@ -5,7 +5,7 @@ local check = require "rille.base.check"
 
 local files = {}
 
-local PIECE, MOST = 1 << 20, 1 << 32 -- bytes: size of one read; maximum size of a file
+local PIECE, MOST = 1 << 20, 1 << 32 -- PIECE: size of one read; MOST: maximum size of a file; both in bytes
 
 -- Reads a whole file. Fails if a byte matches the pattern `strange`, or if the file has more than MOST bytes, because
 -- some files, such as devices, never end. A folder can be opened but not read.
@@ -76,7 +76,7 @@ local function number_of(field, dtype)
   if value == math.huge or value == -math.huge then return nil, "out of range for f64" end
   if not whole then return value end
   if value ~= math.floor(value) then return nil, "not an integer" end
-  -- true for an integer that does not fit in 64 bits, because Lua rounds such an integer to a float
+  -- true: the text is an integer that does not fit in 64 bits, so Lua has rounded it to a float
   local rounded = math.type(value) == "float" and not field:find("[.eE]")
   local integer = not rounded and math.tointeger(value)
   if not integer or integer < whole[1] or integer > whole[2] then return nil, "out of range for " .. dtype end
@@ -89,8 +89,8 @@ local function check_separator(who, separator)
     check.quoted(separator))
 end
 
--- Returns the end of an error message about line `at`, which contains no numbers: what to write instead. row: the
--- fields of the line.
+-- Returns the end of an error message about line `at`, whose fields are not numbers: what the user should write
+-- instead. row: the fields of the line.
 local function remedy(at, row)
   local separator = #row == 1 and row[1]:match("[;\t|,]")
   if separator then return ("; the fields seem to be separated by %q: write separator = %q"):format(separator, separator) end

@@ -11,7 +11,7 @@ local LatentAttention = require "rille.models.latent"
 local feed_forward = require "rille.models.feed_forward"
 local new_norm = require "rille.models.norms"
 
--- ---- a block ----
+-- ---- the transformer block ----
 
 -- Layer scale: multiplies each feature by a learned factor (Touvron et al. 2021).
 local Factors = nn.Module:extend("models.Factors")
@@ -52,7 +52,7 @@ function Block:forward(x, mask, cache)
   return x + (self.residual and m * self.residual or m)
 end
 
--- ---- the model ----
+-- ---- the decoder of embeddings, blocks and last norm ----
 
 local Decoder = language.Model:extend("models.decoder")
 Decoder.parallel = {embedding = "embed_tokens", norm = "norm", head = "lm_head"}
@@ -107,7 +107,7 @@ function Decoder:start()
   end
 end
 
--- ---- a pass ----
+-- ---- computing the features of ids ----
 
 -- Returns the slopes of ALiBi (Press et al. 2022) for n heads, a geometric series. If n is no power of two, returns
 -- the series for the next lower power of two, and then every second slope of the series for the next higher power.

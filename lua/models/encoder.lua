@@ -31,7 +31,7 @@ function Encoder:init(config)
   nn.tie(self.embed_tokens, "weight", self.lm_head, "weight")
 end
 
--- ---- features ----
+-- ---- computing the features of texts ----
 
 local function replicated(x) return {placement = x.placement, sbp = layout.replicated(x.placement)} end
 
@@ -71,7 +71,7 @@ function Encoder:features(ids, given)
   return self.norm and self.norm(x) or x
 end
 
--- ---- tasks ----
+-- ---- computing logits and vectors from features ----
 
 local function task_features(self, x)
   local y = activations[self.config.task_activation](self.task_dense(x))

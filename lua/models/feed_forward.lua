@@ -1,5 +1,5 @@
 -- feed_forward.lua - feed-forward layers of a described decoder: down(act(gate(x)) * up(x)), or down(act(up(x)))
--- without gates. Also experts of this form.
+-- without gates. Also has mixtures of experts, in which each expert is such a layer.
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -21,7 +21,7 @@ function FeedForward:forward(x)
   return self.down_proj(act(self.gate_proj(x)) * self.up_proj(x))
 end
 
--- ---- experts ----
+-- ---- mixtures of experts ----
 
 -- Weights: gate, up: (experts, width, hidden); down: (experts, hidden, width). Biases: (experts, hidden) or (experts,
 -- width).

@@ -26,12 +26,12 @@ function Given:keep(_, k, v, seen)
   return k, v, seen
 end
 
--- Returns i64 (batch, length): 1 where an entry of t differs from the previous entry, else 0. before: index of the
--- previous entry, by position.
+-- Returns i64 (batch, length): 1 where an entry of t differs from the previous entry of its row, else 0. before: i64
+-- (length), index of the previous entry for each position.
 local function changes(t, before) return t:ne(t:index_select(1, before)):to("i64") end
 
--- Returns, for each entry, the position of the first entry of its run, and the end of the run. t: the changes between
--- entries.
+-- Divides each row of a batch into runs of equal entries. Returns, for each entry, the position of the first entry of
+-- its run, and the end of the run. t: 1 where an entry differs from the previous one, else 0.
 local function runs(t)
   local run = t:minimum(1):cumsum(1)
   local counts = (run * 0):scatter_add(1, run, run * 0 + 1)

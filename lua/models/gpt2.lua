@@ -45,13 +45,13 @@ function GPT2:features(ids, given)
   return self.ln_f(x)
 end
 
--- ---- files ----
+-- ---- names of tensors and keys in Hugging Face's files ----
 
 local names = {{"wte.weight", "wte.weight"}, {"wpe.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.weight"},
   {"ln_f.bias", "ln_f.bias"}}
 
--- Returns a naming row for a weight. In Hugging Face's files, weights are {in, out}, and one tensor joins the weights
--- of queries, keys and values. ours: the parameter's name, or the list of names of the parameters that the tensor
+-- Adds the naming rows for the weight and the bias of a layer. In Hugging Face's files, weights are {in, out}, and
+-- one tensor joins the weights of queries, keys and values. ours: list of the layers whose parameters the tensor
 -- joins.
 local function both(theirs, ours)
   for _, part in ipairs{"weight", "bias"} do

@@ -113,7 +113,8 @@ function language.place(model, where)
   rille._lay(model.__name .. ": sbp", list)
 end
 
--- Adds new and load to a kind, and returns the public table rille.models.NAME: {new =, load =}.
+-- Completes a kind of model (head of this file): adds the functions new and load. Returns the public table
+-- rille.models.NAME: {new =, load =}.
 function language.kind(kind)
   kind.class.kind = kind
   check.strict_class(kind.class)

@@ -11,8 +11,8 @@ local heads = require "rille.nn.sequence.heads"
 local LatentAttention = nn.Module:extend("models.LatentAttention")
 LatentAttention.parallel = {column = {"q_proj", "kv_proj"}, row = "out_proj"}
 
--- c.latent: rank of keys and values; q_rank, rank of queries (nil: queries are projected from the input directly);
--- plain, rotated and value: sizes of the parts of a head; eps of the norms.
+-- Fields of c.latent: rank (of keys and values), q_rank (rank of queries; nil: queries are projected from the input
+-- directly), plain, rotated and value (sizes of the parts of a head), eps (of the norms).
 function LatentAttention:init(c, rotary)
   local l = c.latent
   local how = {eps = l.eps}

@@ -10,7 +10,7 @@ local rille = require "rille"
 
 local sentences = {}
 
--- ---- pooling ----
+-- ---- pooling features to vectors ----
 
 -- Pooling functions of features x (batch, length, width) with a mask, bool (batch, length, 1), or nil.
 sentences.poolings = {
@@ -32,7 +32,7 @@ end
 -- Scales the vectors to norm 1.
 function sentences.normalise(y) return y / y:square():sum{axis = -1, keepdim = true}:sqrt():clamp(1e-12, math.huge) end
 
--- ---- files ----
+-- ---- reading and writing the files that describe the pooling ----
 
 local modes = {cls = "pooling_mode_cls_token", mean = "pooling_mode_mean_tokens", max = "pooling_mode_max_tokens"}
 

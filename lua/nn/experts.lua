@@ -50,7 +50,7 @@ end
 -- Returns the hidden values of experts; times(x, "up") is the product of x with each expert's matrix.
 local function hidden(_, times, x) return times(x, "up"):gelu() end
 
-MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- methods of this class; a subclass may have others
+MixtureOfExperts._steps = {choose = choose, hidden = hidden} -- functions that a subclass may replace by its own
 
 -- Returns the weight of each expert, (n, experts); all except the top_k are 0.
 function MixtureOfExperts:gates(x)

@@ -13,7 +13,7 @@ local function make(name, methods)
   layers[name] = class
 end
 
--- ---- functions without options ----
+-- ---- layers that apply a function without options ----
 
 for name, method in pairs{ReLU = "relu", Sigmoid = "sigmoid", SiLU = "silu", Softplus = "softplus", Tanh = "tanh"} do
   make(name, {forward = function(self, x) return x[method](x) end})
@@ -21,7 +21,7 @@ end
 
 make("Identity", {forward = function(self, x) return x end})
 
--- ---- functions with one number ----
+-- ---- layers that apply a function with one number ----
 
 -- Creates a class whose only setting is a number, stored in `field`. checked(who, field, value) checks the number.
 local function make_with_number(name, field, default, checked, apply)
@@ -52,9 +52,9 @@ make_with_number("Upsample", "scale", nil, check.count, function(x, n)
   return x:reshape{batch, channels, h, 1, w, 1}:expand{batch, channels, h, n, w, n}:reshape{batch, channels, h * n, w * n}
 end)
 
--- ---- functions with options ----
+-- ---- layers that apply a function with options ----
 
--- Creates a class whose options, stored in the field `how`, are passed to the method.
+-- Creates a class whose options, a table in the field `how`, are passed to its forward.
 local function make_with_options(name, names, forward)
   local known = {}
   for option in names:gmatch("%S+") do known[option] = check.none end
@@ -82,7 +82,7 @@ for name, row in pairs{MaxPool2d = {"max_pool2d", "dilation"}, AvgPool2d = {"avg
     end})
 end
 
--- ---- shapes ----
+-- ---- layers that reshape their input ----
 
 make("Flatten", {
   init = function(self, first, last)

@@ -57,9 +57,10 @@ local function updater(name, names, update)
   end
 end
 
--- Notes in `found` what fn, and the functions of the user that fn calls, may do with a number that a live number does not
--- show. hides: they catch errors, or call another function that hides uses of live numbers. compares, computed: see
--- lua/step/bytecode.lua.
+-- Adds to `found` how fn, and the user's functions that fn may call, may use a number without an error if it is a
+-- live number (a number that a compiled step reads before each run). found.hides: they catch errors, or call another
+-- function that hides such a use. found.compares, found.computed: they compare numbers for equality, or compute names
+-- of fields (lua/step/bytecode.lua).
 local function note_uses(fn, found)
   found.hides = found.hides or reach.is_hiding(fn)
   if type(fn) ~= "function" or found[fn] or check.is_own(fn) or debug.getinfo(fn, "S").what == "C" then return end
@@ -76,8 +77,9 @@ local function note_uses(fn, found)
   end
 end
 
--- Returns true if update needs lr and step as plain numbers, because it decides by their values. Tries update with live
--- numbers on meta devices, where tensors have no values.
+-- Returns true if update needs lr and step as plain numbers, because it makes decisions by their values. Calls update
+-- on meta devices, where tensors have no values, with live numbers: numbers that a compiled step reads before each
+-- run, and that cannot be compared.
 local function needs_numbers(update, names, group, p)
   local how, given = {dtype = dtype_of(p), placement = rille.placement("meta", {0})}, {}
   for _, key in ipairs(names) do given[key] = rille.zeros(p.shape, how) end

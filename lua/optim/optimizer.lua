@@ -85,8 +85,8 @@ local function check_all(opt)
   end
 end
 
--- Sets an option in the table `own` of opt or of a group. If an option is invalid then, raises an error and keeps the
--- earlier value. The option may require new state tensors.
+-- Sets an option of the optimiser opt or of one of its groups. own: the table of its own options. If an option is
+-- invalid then, raises an error and keeps the earlier value. The option may require new state tensors.
 local function set(opt, own, name, value)
   local before = rawget(own, name)
   rawset(own, name, own_value(value))
@@ -194,13 +194,15 @@ local function rate(group, steps)
   return check.number(group.kind.name, "lr", lr, 0)
 end
 
--- Returns the learning rate of each group as an operand of the update; plain: as a number.
+-- Returns the learning rate of each group as an operand of the update. In a trace, this is a live number, which the
+-- compiled step reads before each run; plain = true: a plain number.
 local function rates_of(opt, plain)
   local rates, tracing = {}, rille._tracing() and not plain
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- In a compiled step, opt.steps is already incremented when the live number is read; so 1 is subtracted.
+    -- The live number is read when the compiled step runs. By then opt.steps has been incremented already, so 1 is
+    -- subtracted.
     rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
   end
   return rates
@@ -242,7 +244,8 @@ function methods:add_param_group(given)
   rille._generation()
 end
 
--- Traces a compiled step again when a learning rate or a step count changes.
+-- Makes the step that is being traced depend on learning rates and step counts, as on constants: a change of one of
+-- them causes a retrace.
 local function follow_numbers(opt)
   for _, group in ipairs(opt.groups) do trace.follow(group, {"lr"}) end
   for _, counter in ipairs(opt.counts) do trace.follow(counter, {"steps"}) end

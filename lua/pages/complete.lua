@@ -20,7 +20,7 @@ for word in ([[and break do else elseif end false for function goto if in local 
   while]]):gmatch("%a+") do keywords[word] = true end
 local values = {["nil"] = true, ["true"] = true, ["false"] = true}
 
--- ---- the position of the cursor ----
+-- ---- finding the call and bracket at the cursor ----
 
 local closing = {["("] = ")", ["{"] = "}", ["["] = "]"}
 
@@ -90,7 +90,7 @@ local function call_of(chunk)
   end
 end
 
--- ---- the meaning of an expression ----
+-- ---- finding the kind of an expression's value ----
 
 -- An expression is described by a table: {value =} if its value is known without a call, else {is = "tensor"}: the
 -- kind of the value, whose help pages are tensor.*. page: the help page, if the value is a function.
@@ -105,7 +105,7 @@ local function is_of(value)
   return type(name) == "string" and name:match("^rille%.(.*)") or nil
 end
 
--- Returns a field by raw access, in the table and along its chain of __index tables.
+-- Returns a field of a table by raw access; looks in the table, and then in up to seven __index tables behind it.
 local function field(t, name)
   for _ = 1, 8 do
     if type(t) ~= "table" then return nil end
@@ -171,7 +171,8 @@ local function start(chunk, first, last)
   return {value = value}, first
 end
 
--- Returns the description of the expression in the tokens from first to last; {} if unknown.
+-- Returns the description of the expression in the tokens from first to last, {value =} or {is = kind of the value};
+-- {} if unknown.
 local function meaning(chunk, first, last)
   local thing, i = start(chunk, first, last)
   while i < last do
@@ -184,14 +185,14 @@ local function meaning(chunk, first, last)
       thing, i = index(chunk, thing, i + 1, close - 1), close
     elseif closing[word] and close or chunk.tokens[i][1] == "string" then
       thing, i = result(thing), close or i
-    else -- the token follows an operator, as in a + b
+    else -- the token is the operand of an operator, as in a + b
       return (thing.is or is_of(thing.value)) == "tensor" and {is = "tensor"} or {}
     end
   end
   return thing
 end
 
--- ---- candidates ----
+-- ---- collecting the completions ----
 
 local function collector(prefix)
   local list, seen = {}, {}
@@ -206,7 +207,8 @@ local function collector(prefix)
   end
 end
 
--- Adds a method. An in-place method, add_, is added only when its base name is typed completely.
+-- Offers a method as a completion. An in-place method, such as add_, is offered only if its base name is typed
+-- completely.
 local function add_method(add, prefix, name)
   if name:sub(-1) ~= "_" or #prefix >= #name - 1 or not methods[name:sub(1, -2)] then add(name) end
 end
@@ -268,14 +270,14 @@ local function options(chunk, last, prefix)
   return list
 end
 
--- Returns the words that can complete the string at the cursor: values of the option, or of the call's first
--- argument.
+-- Returns the words that can complete the string at the cursor: the values of an option of the call, or of the call's
+-- first argument.
 local function words(chunk)
   local top, page, frame = chunk.top, call_of(chunk)
   local key = top.key or top.open == "{" and top.of
   if key then return pages.words(page, key) end
   local last = #chunk.tokens - 1
-  -- a call with a string argument, f "..."
+  -- a call with a string argument but no parentheses, f "..."
   if last > 0 and chunk.first and chunk.first <= last then page, frame = page_of(chunk, chunk.first, last), nil end
   if page and (not frame or frame == top and top.open == "(" and top.commas == 0) then return pages.words(page, 1) end
 end

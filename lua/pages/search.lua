@@ -10,9 +10,9 @@ local rille = require "rille"
 
 local search = {}
 
--- Weights of a word by the field in which it occurs: the page's name, a part of that name, the module, the first
--- sentence, an argument, the text. The page's own search words weigh 10 (the first), 9 (the second), and so on down
--- to 4.
+-- Weights of a search word by the field in which it occurs: the page's name, a part of that name, the module, the
+-- first sentence, an argument, the text. A page also has its own list of search words: the first weighs 10, the
+-- second 9, and so on down to 4.
 local NAME <const>, PART <const>, OUTER <const>, FIRST <const>, ARGUMENT <const>, TEXT <const> = 12, 8, 6, 5, 2, 1
 local WORD_FIRST <const>, WORD_LAST <const> = 10, 4
 
@@ -109,8 +109,9 @@ local function phrases_of(topic)
   return phrases[topic]
 end
 
--- Returns true if the n words of a question, stems[stem] = true, include all words of one of the topic's phrases. If
--- the topic has the field alone, the question must have no other words.
+-- Returns true if a question is about a topic: the question's words include all words of one of the topic's phrases.
+-- n: number of words of the question; stems[stem] = true: their stems. If the topic has the field alone, the question
+-- must have no other words.
 local function is_about(topic, n, stems)
   for _, phrase in ipairs(phrases_of(topic)) do
     local all = not topic.alone or #phrase == n

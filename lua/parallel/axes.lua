@@ -124,9 +124,9 @@ end
 -- Returns the names of roles that users defined.
 function axes.own() return {table.unpack(axes.order, built_in + 1)} end
 
--- Returns, as text, the SBP for the column `what` of the table `cuts`. parts: the role of each mesh axis, or "none".
--- used: the SBP while a layer uses the parameter. zero: the dimension that ZeRO shards over the axes parts.zero,
--- after all other axes; nil: none.
+-- Returns the SBP of a tensor, as text. what: kind of the tensor, a column of the table `cuts`. parts: the role of
+-- each mesh axis, or "none". used: true returns the SBP that a parameter has while a layer uses it. zero: the
+-- dimension of a parameter that ZeRO shards over the axes parts.zero, after all other axes; nil: none.
 function axes.layout(parts, what, used, zero)
   local entries = {}
   for a, part in ipairs(parts) do
@@ -146,7 +146,7 @@ function axes.ways(parts, shape, what, dimension)
   return n
 end
 
--- ---- roles of mesh axes ----
+-- ---- assigning roles to mesh axes ----
 
 local function list_of(v) return type(v) == "table" and v or {v} end
 

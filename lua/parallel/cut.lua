@@ -49,7 +49,7 @@ local function sums(list, n)
   return sum
 end
 
--- ---- cost of stages ----
+-- ---- computing the time and the memory of stages ----
 
 -- Returns an object with the costs of n blocks, which the functions below use. device[s]: device of stage s; devices
 -- are numbered from 1 in the order in which they first appear.
@@ -103,9 +103,10 @@ local function measure(l, counts)
   return time, excess
 end
 
--- ---- one stage per device ----
+-- ---- cutting blocks into one stage per device ----
 
--- Returns the times of all possible stages (runs of consecutive blocks), ascending and without duplicates.
+-- Returns the bounds to try for the time of the slowest stage: the times of all possible stages (runs of consecutive
+-- blocks), ascending and without duplicates.
 local function bounds(l)
   local seen, list = {}, {}
   for first = 1, l.n do
@@ -155,11 +156,12 @@ local function cut_line(l)
   return counts
 end
 
--- ---- round-robin ----
+-- ---- cutting blocks into stages that are assigned round-robin ----
 
 local function better(time, excess, than) return excess < than.excess or excess == than.excess and time < than.time end
 
--- Moves cut k by `by` blocks (-1, 0 or 1). Returns false if a stage becomes empty.
+-- Moves the boundary between stages k and k + 1 by `by` blocks (-1, 0 or 1). counts: number of blocks of each stage.
+-- Returns false if a stage becomes empty.
 local function move(counts, k, by)
   counts[k], counts[k + 1] = counts[k] + by, counts[k + 1] - by
   return counts[k] > 0 and counts[k + 1] > 0
@@ -186,7 +188,7 @@ local function improve(l, counts, now)
   return false
 end
 
--- Moves each cut by -2 to 2 blocks, pseudo-randomly; number: the seed.
+-- Moves each boundary between stages by -2 to 2 blocks, pseudo-randomly; number: the seed.
 local function kick(counts, number)
   for k = 1, #counts - 1 do
     number = (number * 1103515245 + 12345) % (1 << 31)
@@ -210,11 +212,11 @@ local function cut_rounds(l)
   return best.excess == 0 and found or nil, best.time
 end
 
--- ---- folded ----
+-- ---- cutting blocks into stages that are assigned to the last device and back ----
 
--- Adds a state, in which all blocks are assigned to devices except those from i + 1 to j - 1. Drops a state if
--- another one is at least as good in both the maximum over devices and the total time. Both times matter, because
--- hops differ in cost.
+-- Adds a state of the dynamic programming to a list. A state assigns all blocks to devices except blocks i + 1 to j -
+-- 1. Drops each state that is no better than another one in both the maximum time over devices and the total time.
+-- Both times matter, because hops differ in cost.
 local function add_state(list, state)
   local all = state.before + state.after
   for k = #list, 1, -1 do
@@ -225,9 +227,9 @@ local function add_state(list, state)
   list[#list + 1] = state
 end
 
--- Extends states by device d: assigns to the device blocks i + 1 to a, and blocks b to j - 1. Drops states that
--- cannot become better than `least`: one of the remaining devices has at least the average load of the remaining
--- blocks.
+-- Extends states (partial assignments) by device d, which gets blocks i + 1 to a and blocks b to j - 1. Drops states
+-- that cannot become better than `least`. The bound for this is that one of the remaining devices has at least the
+-- average load of the remaining blocks.
 local function inwards(l, d, i, j, states, reached, least)
   local room = 2 * (#l.owned - d)
   for a = i + 1, j - 2 - room do
@@ -268,7 +270,7 @@ local function cut_folded(l)
   return counts[1] and counts or near
 end
 
--- ---- interface ----
+-- ---- choosing the method by the order of stages ----
 
 local function is_dealt(device, at)
   for s, d in ipairs(device) do

@@ -16,7 +16,7 @@ local plan = {}
 
 local function join(path, name) return path == "" and name or path .. "." .. name end
 
--- ---- roles ----
+-- ---- finding the roles of layers and parameters ----
 
 -- Adds the roles that classes name. heads: path of a column layer -> {number of heads, name of the field}.
 local function roles_of_classes(model, role, heads)
@@ -65,20 +65,22 @@ local function roles_of(model, recipe)
   return role, heads
 end
 
--- role of a module -> name of its parameter -> column in the table of axes.lua
+-- Role of a module -> name of its parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which
+-- says how the parameter is sharded.
 local parameter_roles = {
   column = {weight = "column", bias = "column_bias", lora_B = "column"},
   head = {weight = "column", bias = "column_bias", lora_B = "column"},
   embedding = {weight = "column"}, row = {weight = "row", bias = "row_bias", lora_A = "row"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }
--- role of a parameter -> column in the table of axes.lua
+-- Role of a parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which says how the
+-- parameter is sharded.
 local own_roles = {column = "column", head = "column", embedding = "column", row = "row", positions = "positions",
   norm = "norm_weight", expert = "experts"}
 
--- Role of a module -> columns for its input and output; no entry: no pin. A norm's output has the layout that column
--- layers expect as input. If the mesh axes gather the input of a norm (2D), the gradient of the norm keeps a pending
--- reduction up to that gather.
+-- Role of a module -> columns of the table of axes.lua for its input and output; no entry: no pin. A norm's output
+-- has the layout that column layers expect as input. In the 2D method, mesh axes gather the input of a norm. The
+-- gradient then keeps a pending reduction from the norm back to that gather.
 local module_roles = {
   column = {output = "wide"}, row = {input = "row_in", output = "stream"}, embedding = {input = "ids", output = "stream"},
   positions = {output = "stream"}, norm = {input = "norm", output = "inner"}, head = {output = "logits"},
@@ -118,7 +120,7 @@ local function check_panels(model, place, parts, roles, panels)
   end
 end
 
--- ---- the table ----
+-- ---- making the table of layouts ----
 
 -- Returns the keys that a recipe may have, with the roles of mesh axes that users defined.
 local function known_keys()
@@ -197,7 +199,8 @@ end
 local function pin_of(role, parts, panels, is_linear)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
   for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
-  local sums = inner:find("S(-1)", 1, true) -- not nil if column layers return pending reductions
+  -- not nil if the input of column layers is split along its last axis, so that they return pending reductions
+  local sums = inner:find("S(-1)", 1, true)
   if role == "norm" then
     if pin.input == stream then pin.input = nil end
     -- the stream is gathered before the norm, and the norm's gradient is reduced there
@@ -222,7 +225,8 @@ local function add_pins(out, path, pin)
   end
 end
 
--- Returns the column of the table of axes.lua for a parameter. module: path of the module that has it.
+-- Returns the kind of a parameter, the column of the table `cuts` of axes.lua that says how it is sharded. module:
+-- path of the module that has the parameter.
 local function column_of(roles, name, module, key)
   if own_roles[roles[name]] then return own_roles[roles[name]] end
   return parameter_roles[roles[module]] and parameter_roles[roles[module]][key] or "whole"
@@ -255,8 +259,8 @@ local function add_parameters(model, out, place, parts, roles, recipe)
   end
 end
 
--- Returns the set of modules that are pinned to a stage: members, and modules with tensors that contain no member. A
--- module inside a pinned module is not pinned.
+-- Returns the set of modules that are pinned to a stage: members (the modules that are assigned to stages in order),
+-- and other modules with tensors that contain no member. A module inside a pinned module is not pinned.
 local function staged_modules(model, place)
   local holds, deals, pinned = {}, {}, {}
   local function note(path, set)
@@ -321,9 +325,9 @@ local function check_tensor_axes(model, out, parts)
   end
 end
 
--- Adds estimates of the block costs that the recipe lacks. The planner computes the estimates for the model with
--- equal numbers of blocks per stage. The estimated time of transfers, in ns, is added only if the user gives no
--- costs, because given costs may have any unit.
+-- Adds estimates of the block costs that the recipe lacks. evenly: the recipe in which each stage has an equal number
+-- of blocks; the planner computes the estimates for this recipe. The estimated time of transfers, in ns, is added
+-- only if the user gives no costs, because given costs may have any unit.
 local function reckon(model, recipe, evenly)
   local module, blocks = {}, {}
   evenly.blocks = nil

@@ -24,7 +24,7 @@ local function same_shape(a, b)
   return table.concat(a.shape, " ") == table.concat(b.shape, " ")
 end
 
--- ---- inputs and outputs ----
+-- ---- recording the inputs and outputs of blocks ----
 
 -- Copies the arguments, with new tensors of equal layout in place of the tensors.
 local function twins(args)
@@ -33,7 +33,7 @@ local function twins(args)
   return list
 end
 
--- Calls the model. Returns the arguments of each block, and the result of the last block.
+-- Calls the model, and returns values from this call: the arguments of each block, and the result of the last block.
 local function note(model, blocks, input)
   local into, last = {}, nil
   meta.with_forward(blocks, function(k, own, self, ...)
@@ -47,7 +47,7 @@ local function note(model, blocks, input)
   return into, meta.like(last)
 end
 
--- ---- costs ----
+-- ---- planning blocks to estimate their costs ----
 
 -- Plans fn(tensors...) as a step, and returns the step's cost and memory. An argument requires a gradient in the step
 -- if it does outside the step.
@@ -127,7 +127,7 @@ local function held(model, blocks)
   return at
 end
 
--- Plans the part of the model before the first block. back: true: plans backward, too.
+-- Plans the part of the model before the first block. back: if true, plans backward, too.
 local function before(model, blocks, input, back)
   return planned(function(x)
     local h

@@ -14,7 +14,7 @@ local names = require "rille.parallel.names"
 
 local stages = {}
 
--- ---- members ----
+-- ---- finding the members that are assigned to stages ----
 
 -- Returns the prefixes of a path: "a.b.c" -> {"a", "a.b", "a.b.c"}.
 local function prefixes(path)

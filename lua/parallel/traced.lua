@@ -1,11 +1,12 @@
 -- traced.lua - finds roles of layers for tensor parallelism in a trace of the model.
 --
 -- The model runs forward and backward on meta devices, with one weight sharded and all other parameters replicated.
--- Every operator chooses its layout by its rule, as in training. A parameter whose gradient is S(d) is used as shards
--- along d, so its layer joins the chain of the sharded weight: as a column (d = 0) or a row (d = 1). A module whose
--- result is a pending reduction ends the chain, because a pin replicates the module's result. Layers are tried in the
--- order in which the model calls them. A chain within one member of a list, such as a block, is repeated in all
--- members of the same shapes.
+-- Every operator chooses its layout by its rule, as in training. So sharding one weight may shard the weights of the
+-- following layers, too. A chain is such a sequence of layers, like the column and row layers of Megatron. If the
+-- gradient of a parameter is S(d), the parameter is used as shards along d. Its layer then joins the chain of the
+-- sharded weight: as a column (d = 0) or a row (d = 1). A module whose result is a pending reduction ends the chain,
+-- because a pin replicates the module's result. Layers are tried in the order in which the model calls them. A chain
+-- within one member of a list, such as a block, is repeated in all members of the same shapes.
 --
 -- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
 -- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
@@ -18,7 +19,7 @@ local paint = require "rille.show.paint"
 
 local who <const> = "parallel: input"
 
--- ---- layers ----
+-- ---- listing the layers without a role ----
 
 -- Returns the path of the module that contains this parameter.
 local function holder_of(name, is_module)
@@ -46,8 +47,9 @@ local function units_of(model, roles, least)
   return units
 end
 
--- Calls the model once. Sorts the units by the first call of their module, then by the order of definition. Sets the
--- field source of each layer of Rille: path of the module whose result is the layer's input; nil: none.
+-- Calls the model once. Sorts the units (layers and parameters without a role) by the first call of their module,
+-- then by the order of definition. Sets the field source of each layer of Rille: path of the module whose result is
+-- the layer's input; nil: none.
 local function sort_by_call(trace)
   local modules, paths, first, source, maker, n = {}, {}, {}, {}, {}, 0
   for path, m in trace.model:named_modules() do modules[#modules + 1], paths[#paths + 1] = m, path end
@@ -68,7 +70,7 @@ local function sort_by_call(trace)
   end)
 end
 
--- ---- trials ----
+-- ---- trying a role for a layer ----
 
 local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
 
@@ -79,8 +81,8 @@ local function loss_of(y)
   return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
 end
 
--- Calls the model. Modules with units return replicated tensors in place of pending reductions; the paths of these
--- modules are added to the set `sums`.
+-- Calls the model. If a module that contains units (layers and parameters without a role) returns a pending
+-- reduction, this call replicates the result instead, and adds the module's path to the set `sums`.
 local function call_reduced(trace, call, sums)
   local modules, paths, known = {}, {}, {}
   for path, m in trace.model:named_modules() do known[path] = m end
@@ -99,8 +101,8 @@ local function call_reduced(trace, call, sums)
   end, call)
 end
 
--- Runs forward and backward with these roles. Returns the SBP of each unit's gradient, the set of modules that return
--- pending reductions, and a function that returns how many bytes all ranks receive.
+-- Runs forward and backward with these roles. Returns the SBP of the gradient of each unit (a layer or parameter),
+-- the set of modules that return pending reductions, and a function that returns how many bytes all ranks receive.
 local function try(trace, roles)
   local sbp, sums, roots = {}, {}, {}
   trace.run(roles, function(call)
@@ -116,8 +118,8 @@ local function try(trace, roles)
   return sbp, sums, function() return rille.explain(roots).bytes end
 end
 
--- Adds the roles of a chain. Also adds a role for the module that computes the input of a column: its pin reduces the
--- gradient of that input once for all columns.
+-- Adds the roles of a chain of layers. Also adds a role for the module that computes the input of a column layer. The
+-- pin of this module reduces the gradient of that input once for all column layers that read it.
 local function add_roles(trace, chain, roles)
   for _, link in ipairs(chain) do
     local source = link.role == "column" and link.unit.source
@@ -136,8 +138,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Adds to the chain the units whose gradients the trial sharded, up to and including the first row. Returns true if
--- there were any such units.
+-- Adds to the chain the layers and parameters whose gradients are sharded in `sbp`, the result of a trial, up to and
+-- including the first row layer. Returns true if there were any.
 local function extend(trace, chain, sbp)
   local within, n = {}, #chain
   for _, link in ipairs(chain) do within[link.unit] = true end
@@ -152,8 +154,8 @@ local function extend(trace, chain, sbp)
   return #chain > n
 end
 
--- Returns the chain that begins with this unit in this role. chain.bytes: number of bytes that the chain adds to a
--- step.
+-- Returns the chain (sequence of layers that are sharded together) that begins with this unit, a layer or parameter,
+-- in this role. chain.bytes: number of bytes that the chain adds to a step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
   repeat
@@ -170,7 +172,7 @@ local function grow(trace, unit, role)
   return chain
 end
 
--- ---- members of lists ----
+-- ---- repeating a chain of layers in all members of a list ----
 
 -- Returns the longest prefix that ends with a list position, such as "blocks.0.", and that the paths of all links
 -- have in common; nil: none.
@@ -182,8 +184,8 @@ local function member_of(chain)
   return common:match("^(.*%f[%d]%d+%.)")
 end
 
--- Returns the corresponding chain of each other member of the list, if its layers have the same shapes and no role
--- yet.
+-- If a chain of layers is within one member of a list, such as a block, returns the same chain of each other member
+-- whose layers have the same shapes and no role yet.
 local function repeated(trace, chain)
   local member, at, list = member_of(chain), {}, {}
   if not member then return list end
@@ -205,7 +207,7 @@ local function repeated(trace, chain)
   return list
 end
 
--- ---- decisions ----
+-- ---- deciding which chains of layers to shard ----
 
 -- Returns a decision as a line of text.
 local function line_of(chain, times, kept, bytes)
@@ -225,8 +227,9 @@ local function measure(trace)
   return count()
 end
 
--- Shards the chain, in all members of its list, or leaves its first unit replicated. A chain is sharded if it has two
--- or more weights, or if it moves fewer bytes per step than the copies of weights that it saves.
+-- Shards a chain of layers, and the same chain in all other members of its list, or leaves the chain's first layer
+-- replicated. A chain is sharded if it has two or more weights, or if it moves fewer bytes per step than the copies
+-- of weights that it saves.
 local function settle(trace, chain)
   local kept = chain.weights > 1 or chain.bytes < chain.copies
   local copies = {chain, table.unpack(repeated(trace, chain))}
@@ -245,7 +248,7 @@ local function settle(trace, chain)
   trace.found[#trace.found + 1] = line_of(chain, #copies, kept, kept and trace.bytes - before or chain.bytes)
 end
 
--- Decides whether to shard the chain that begins with this unit.
+-- Decides whether to shard the chain of layers that begins with this unit, a layer or parameter.
 local function decide(trace, unit)
   local chain = grow(trace, unit, unit.column)
   if chain.weights == 1 then

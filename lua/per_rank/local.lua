@@ -13,16 +13,17 @@ local layout = require "rille.base.layout"
 
 local Local = {__name = "local tensor of rille.per_rank, whose methods accept local tensors; mesh:replicated(t) makes one of a global tensor"}
 
--- ---- making ----
+-- ---- creating local tensors ----
 
--- Returns the SBP of a local tensor with these leading sizes.
+-- Returns the SBP of the global tensor behind a local tensor. shape: its sizes; it has one leading axis per mesh
+-- axis.
 local function leading_sbp(mesh, shape)
   local sbp = {}
   for i = 1, mesh.naxis do sbp[i] = shape[i] > 1 and ("S(%d)"):format(i - 1) or "B" end
   return sbp
 end
 
--- Returns a local tensor. value: a global tensor with leading axes.
+-- Returns a local tensor. value: the global tensor behind it, with one leading axis per mesh axis.
 local function wrap(mesh, value)
   local sbp = leading_sbp(mesh, value.shape)
   local text = #sbp == 1 and sbp[1] or "(" .. table.concat(sbp, ", ") .. ")"
@@ -44,7 +45,8 @@ local function with_leading(x, shape)
   return table.move(shape, 1, #shape, #sizes + 1, sizes)
 end
 
--- Expands each leading axis of x to the mesh's size if some tensor of `list` has that size there.
+-- Expands leading axes of x (one per mesh axis; size 1 if the shards are equal along it) to the mesh's size, where
+-- some tensor of `list` has that size.
 local function spread(x, list)
   local sizes, grows = {}, false
   for i = 1, #x.value.shape do sizes[i] = -1 end
@@ -57,13 +59,13 @@ local function spread(x, list)
   return grows and wrap(x.mesh, x.value:expand(sizes)) or x
 end
 
--- ---- operands ----
+-- ---- converting local operands to global ones ----
 
 -- Each function below converts the local operands of one call to global operands. The table `rules` says which
 -- function an operator uses.
 local operands = {}
 
--- Converts the first operand, which alone is local; the others are numbers.
+-- Converts operands of which only the first is a local tensor; the other operands are numbers.
 function operands.one(list)
   list[1] = list[1].value
   return list
@@ -96,14 +98,15 @@ function operands.matrices(list)
   return operands.broadcast(list)
 end
 
--- Converts operands that must have equal leading sizes: all are expanded.
+-- Converts operands that must have equal leading axes (one axis per mesh axis): expands those of all operands.
 function operands.equal(list)
   local values = {n = list.n}
   for i = 1, list.n do values[i] = spread(list[i], list).value end
   return values
 end
 
--- Converts the first operand; all others must be equal on all ranks, and get no leading axes.
+-- Converts operands of which the first may have different shards. All other operands must be equal on all ranks, so
+-- they get no leading axes.
 function operands.shared(list, op)
   local values = {list[1].value, n = list.n}
   for i = 2, list.n do
@@ -117,7 +120,7 @@ function operands.shared(list, op)
   return values
 end
 
--- ---- attributes ----
+-- ---- converting attributes to those of the global call ----
 
 -- Returns the position of local axis `axis` in the global tensor. n: number of local axes.
 local function moved_axis(x, op, axis, n)
@@ -200,7 +203,7 @@ function attributes.permute(x, op, a)
   a.axes = axes
 end
 
--- ---- the operators ----
+-- ---- calling operators on local tensors ----
 
 -- operator -> {operands = converter of operands, attributes = converter of attributes}
 local rules = {}
@@ -237,7 +240,8 @@ local function append(list, v)
   list[list.n] = v
 end
 
--- Sets attributes by name. A list may be passed as one integer; an only list also as several, as in x:reshape(2, 3).
+-- Sets attributes by name. A list of integers may be given as one integer. If it is the operator's only attribute, it
+-- may also be given as several arguments, as in x:reshape(2, 3).
 local function set_attributes(record, given, a)
   local first = record.attributes[1]
   if #record.attributes == 1 and first.type == "integer[]" and math.type(given[1]) == "integer" then given = {given, n = 1} end

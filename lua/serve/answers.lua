@@ -24,7 +24,7 @@ function answers.error(status, message, param)
   return {error = {message = valid(message), type = kind, param = param or json.null, code = json.null}}
 end
 
--- ---- log probabilities ----
+-- ---- log probabilities of an answer's ids ----
 
 -- Returns the text of an id; "" if the tokenizer has no such token.
 local function token_text(call, id)
@@ -62,8 +62,8 @@ local function text_logprobs(call, text, first, last, offset)
   return out
 end
 
--- Returns the log probabilities of the entry's ids that no earlier part of the stream contained; null: the request
--- did not ask for log probabilities.
+-- Returns the log probabilities of an entry's ids that no earlier part of the stream contained; null: the request did
+-- not ask for log probabilities. An entry is one text of the answer.
 local function logprobs_of(call, entry)
   local text, first = entry.text, entry.nlogprobs + 1
   if not text.logprobs then return json.null end
@@ -72,7 +72,7 @@ local function logprobs_of(call, entry)
   return text_logprobs(call, text, first, #text.logprobs, #entry.said - #entry.piece)
 end
 
--- ---- answers ----
+-- ---- complete and streamed answers ----
 
 local function head(call, object)
   return {id = call.name, object = object, created = call.created, model = call.model}
@@ -90,7 +90,8 @@ end
 
 local function finish_of(entry) return entry.calls and "tool_calls" or entry.text.ended or json.null end
 
--- Returns the list of the entry's calls of tools; nil: none. streamed: the list is part of a stream.
+-- Returns the list of the tool calls in an entry, one text of the answer; nil: none. streamed: the list is part of a
+-- stream.
 local function calls_of(entry, streamed)
   if not entry.calls then return nil end
   local list = json.array{}
@@ -120,7 +121,8 @@ function answers.whole(call)
   return out
 end
 
--- Returns the next part of a stream, with the last piece of the entry's text. first: this part begins the text.
+-- Returns the next part of a stream, with the last piece of the text of `entry` (one of the answer's texts). first:
+-- this part begins the text.
 function answers.part(call, entry, first)
   local out = head(call, call.kind == "chat" and "chat.completion.chunk" or "text_completion")
   local choice = {index = entry.index, logprobs = first and json.null or logprobs_of(call, entry), finish_reason = finish_of(entry)}

@@ -44,7 +44,7 @@ local function flag(name, v)
   return v
 end
 
--- ---- fields of both kinds of request ----
+-- ---- reading the fields that completions and chats share ----
 
 local function to_number(least, most)
   return function(call, name, v) call.o[name] = number(name, v, least, most) end
@@ -111,7 +111,7 @@ local common = {
   user = ignored, store = ignored, metadata = ignored, service_tier = ignored, safety_identifier = ignored, prompt_cache_key = ignored,
 }
 
--- ---- prompts ----
+-- ---- reading prompts and messages ----
 
 local function encoded(call, text) return call.tokenizer:encode(text, {add_special_tokens = true}) end
 
@@ -145,7 +145,8 @@ local function content_of(v, i)
   return table.concat(texts)
 end
 
--- Converts a part of the body to a value of chat templates, whose names have the order of the body.
+-- Converts a part of the request's body to a value of chat templates. The names of its objects keep their order in
+-- the body.
 local function template_value(call, name, v)
   local good, value = pcall(values.from_lua, v, call.order)
   that(good, name, "%s: %s", name, type(value) == "table" and value.text or tostring(value))
@@ -221,7 +222,7 @@ local function read_format(call, name, v)
   call.o.response_format.json_schema = {schema = schema}
 end
 
--- ---- tools ----
+-- ---- reading the tools of a chat request ----
 
 local function read_tools(call, name, v)
   call.tools = template_value(call, name, v)
@@ -271,7 +272,7 @@ local function finish_chat(call)
   if call.messages then call.prompts[1] = chat_ids(call, call.messages) end
 end
 
--- ---- the two kinds of request ----
+-- ---- fields of each kind of request: completion and chat ----
 
 local kinds = {
   completion = {
@@ -289,8 +290,8 @@ local kinds = {
   },
 }
 
--- Reads a request into a call: o (options), prompts (lists of ids), n, stream, usage, ignore_eos. kind: "completion" or
--- "chat". call: has model, vocab, tokenizer.
+-- Reads the body of a request into the table `call`, which has model, vocab and tokenizer already. Sets the fields o
+-- (options), prompts (lists of ids), n, stream, usage and ignore_eos. kind: "completion" or "chat".
 function fields.read(call, kind, text)
   call.order = {}
   local good, body = pcall(json.decode, text, "body", call.order)

@@ -25,7 +25,7 @@ local function new(given)
   return setmetatable(self, Server)
 end
 
--- ---- answers ----
+-- ---- sending answers to clients ----
 
 local function reply(self, id, status, body, type)
   self.count.status[status] = (self.count.status[status] or 0) + 1
@@ -38,7 +38,7 @@ end
 
 local function event(t) return "data: " .. (type(t) == "string" and t or answers.line(t)) .. "\n\n" end
 
--- Removes a call, and frees the slots of its texts.
+-- Removes a call (a request in progress), and frees the slots of its texts.
 local function remove(self, call)
   self.calls[call.id] = nil
   for _, entry in ipairs(call.entries) do
@@ -47,14 +47,14 @@ local function remove(self, call)
   end
 end
 
--- Ends a call whose client disconnected.
+-- Ends a call (a request in progress) whose client disconnected.
 local function drop(self, call)
   self.count.cancelled = self.count.cancelled + 1
   remove(self, call)
   self.http:drop(call.id)
 end
 
--- Ends a call with an error.
+-- Ends a call (a request in progress) with an error.
 local function fail(self, call, status, message)
   if call.begun then
     self.http:send(call.id, event(answers.error(status, message)), true)
@@ -64,7 +64,7 @@ local function fail(self, call, status, message)
   remove(self, call)
 end
 
--- Sends the end of the answer, after all texts of the call have ended.
+-- Sends the end of the answer to a request, after all of its texts have ended.
 local function finish(self, call)
   local usage = answers.usage(call)
   self.count.prompt, self.count.new = self.count.prompt + usage.prompt_tokens, self.count.new + usage.completion_tokens
@@ -93,9 +93,9 @@ local function deliver(self, text)
   if call.left == 0 then finish(self, call) end
 end
 
--- ---- requests ----
+-- ---- handling requests ----
 
--- Adds the texts of a call to the scheduler.
+-- Adds the texts of a call (a request in progress) to the scheduler.
 local function add_texts(self, call)
   local o, entries = call.o, {}
   for _, id in ipairs(call.ignore_eos and {} or self.stops) do table.insert(o.stop, id) end
@@ -121,7 +121,7 @@ local function add_texts(self, call)
   return entries
 end
 
--- Begins a call for a request of kind "completion" or "chat".
+-- Begins to process a request of kind "completion" or "chat".
 local function begin(self, id, kind, body)
   if self.closing then fields.fail(503, nil, "the server is shutting down") end
   local call = {id = id, kind = kind, model = self.model, vocab = self.vocab, tokenizer = self.tokenizer, created = os.time()}
@@ -207,7 +207,7 @@ function Server:handle(id, method, path, type, body)
   if self.calls[id] then fail(self, self.calls[id], 500, "internal error") else reply_error(self, id, 500, "internal error") end
 end
 
--- ---- the loop ----
+-- ---- the loop of the server ----
 
 local function each_call(self, fn)
   local list = {}

@@ -32,13 +32,14 @@ function tools.names(list)
   return names
 end
 
--- Returns the object in a JSON text as a template value, with its names in order; nil if the text is no object.
+-- Parses a JSON text. Returns the object in it as a template value, with its names in order; nil if the text is no
+-- object.
 function tools.object(text)
   local value = type(text) == "string" and parsed(text)
   return value and values.kind(value) == "dict" and value or nil
 end
 
--- ---- answers ----
+-- ---- finding calls of tools in an answer ----
 
 local ncalls = 0 -- number of calls that this process has answered with
 
@@ -84,8 +85,8 @@ local function hermes_values(text)
   return text:find("^%s*$", at) and list or {}
 end
 
--- Returns the number of bytes of a text before the place where calls begin. While the text is incomplete, the place is
--- the first that may still become the beginning of calls.
+-- Returns the number of bytes of a text before its calls of tools. If the text is incomplete, its end may be the
+-- beginning of a call; such an end does not count, either.
 local function before_calls(text, final)
   if text:find "^%s*{" or not final and text:find "^%s*$" then return 0 end
   for _, mark in ipairs{OPEN, LIST} do
@@ -116,8 +117,8 @@ function tools.split(text, names, final)
   return text:sub(1, n), calls
 end
 
--- Returns the text of an entry of a call (server.lua). The text contains the mark of Mistral's format, which is usually a
--- special token, so that the scheduler's text lacks the mark.
+-- Returns the text of an entry, one text of the answer. Adds the mark with which Mistral's models begin calls: the
+-- scheduler's text lacks the mark, because it is usually a special token.
 local function marked_text(call, entry)
   local text = entry.text
   local last = #text.ids - (text.ended == "stop" and text.o.stops[text.ids[#text.ids]] and 1 or 0)
@@ -134,7 +135,8 @@ local function marked_text(call, entry)
   return entry.said
 end
 
--- Sets the entry's next piece of the message, and after the end of the text its calls and the complete message.
+-- Sets the next piece of the entry's message. After the end of the text, also sets its calls of tools and the
+-- complete message.
 function tools.read_answer(call, entry)
   local content
   local text = call.tool_prefix and call.tool_prefix .. entry.said or marked_text(call, entry)
@@ -148,7 +150,8 @@ local function id_of(tokenizer, text)
   return #ids == 1 and ids[1] or nil
 end
 
--- Returns the id of Mistral's mark; nil if the tokenizer has no such token.
+-- Returns the id of the token with which Mistral's models begin calls of tools; nil if the tokenizer has no such
+-- token.
 function tools.mark(tokenizer) return id_of(tokenizer, LIST) end
 
 -- Returns a value of the option bad_words that bans the tokens with which calls begin.
@@ -161,10 +164,10 @@ function tools.bans(tokenizer)
   return bans
 end
 
--- ---- answers that must be calls ----
+-- ---- forcing an answer to consist of calls ----
 
--- Formats: before, the text between the prompt and the JSON text of the calls; word, the name of the arguments; list: the
--- JSON text is an array of calls.
+-- Formats in which models write calls of tools. before: text between the prompt and the JSON text of the calls; word:
+-- the name of the arguments; list: true if the JSON text is an array of calls.
 local hermes, mistral, llama = {before = OPEN .. "\n", word = "arguments"}, {before = LIST, word = "arguments", list = true}, {before = "", word = "parameters"}
 
 -- Returns the format in which the chat template writes a call; that of Llama if the format is unknown.

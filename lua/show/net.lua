@@ -20,7 +20,7 @@ local function bytes_of(x, total)
   return most
 end
 
--- ---- reading the module ----
+-- ---- reading the tree of modules ----
 
 -- Returns the node of the path's nearest ancestor that has a node, and the rest of the path. For "blocks.0", if there
 -- is no node "blocks", returns the node "" and "blocks.0".
@@ -74,8 +74,8 @@ local function follows(a, b)
   return list and b == ("%s%d"):format(list, k + 1)
 end
 
--- Returns the rows in order, each {depth =, name =, module = or tensor =, tied =}. List members with equal contents
--- share a row.
+-- Returns the rows of the picture in order, each {depth =, name =, module = or tensor =, tied =}. Members of a list
+-- with equal contents share a row.
 local function flatten(node, depth, rows, name, alike)
   local module = alike > 1 and ("%s x %d"):format(node.module, alike) or node.module
   rows[#rows + 1] = {depth = depth, name = name, module = module}
@@ -119,7 +119,7 @@ end
 
 local function type_text(x) return ("%s {%s}"):format(x.dtype, table.concat(x.shape, ", ")) end
 
--- ---- on the terminal ----
+-- ---- drawing the module on the terminal ----
 
 local function plain_picture(m, columns, color)
   local rows = {{"", "", "layout", "on", "each"}}
@@ -142,7 +142,7 @@ local function plain_picture(m, columns, color)
   return table.concat(lines, "\n") .. "\n"
 end
 
--- ---- as SVG ----
+-- ---- drawing the module as SVG ----
 
 local WIDTH <const>, ROW <const>, LEFT <const> = 900, 22, 24
 local AT <const> = {module = 190, type = 380, picture = 540, layout = 606, place = 700, bytes = 876}

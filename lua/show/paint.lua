@@ -4,7 +4,7 @@
 
 local paint = {}
 
--- ---- amounts ----
+-- ---- writing amounts as text ----
 
 local units = {"B", "KiB", "MiB", "GiB", "TiB"}
 function paint.bytes(n)
@@ -31,7 +31,7 @@ function paint.place(P)
   return ("%s[%d-%d]%s"):format(P.device, ranks[1], ranks[#ranks], mesh)
 end
 
--- ---- SVG ----
+-- ---- drawing SVG documents ----
 
 local escapes = {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;"}
 function paint.escape(s) return (s:gsub("[&<>\"']", escapes)) end
@@ -81,7 +81,7 @@ function Document:finish(width, height)
     '<rect class="page" width="100%" height="100%"/>', table.concat(self.parts, "\n"), "</svg>\n"}, "\n")
 end
 
--- ---- a terminal ----
+-- ---- drawing on a terminal ----
 
 -- Terminal colours (of 256) of text and background, by kind of work.
 local grounds = {forward = "30;48;5;117", backward = "30;48;5;115", weight = "30;48;5;222", move = "30;48;5;182",

@@ -3,7 +3,7 @@
 
 local paint = require "rille.show.paint"
 
--- ---- cells ----
+-- ---- formatting the cells of a table ----
 
 local function list(l) return "{" .. table.concat(l, ", ") .. "}" end
 local function number(x) return x and ("%.4g"):format(x) end
@@ -30,7 +30,7 @@ local function table_of(records, columns)
   return (paint.table(rows):gsub("\n$", ""))
 end
 
--- ---- kinds ----
+-- ---- metatables of each kind of result ----
 
 local records = {}
 

@@ -10,7 +10,7 @@ local STALLS <const> = 4
 local SMALL <const> = 0.01 -- share of forward time below which the time of transfers is not mentioned
 local MOST <const> = 400 -- maximum spans per device that are drawn separately
 
--- ---- texts ----
+-- ---- text about a step: headline, times, waits ----
 
 local function headline(c)
   local places = #c.devices == 1 and c.devices[1].device or ("%d devices"):format(#c.devices)
@@ -72,7 +72,7 @@ local function spans_of(c, run, device)
   return list
 end
 
--- ---- on the terminal ----
+-- ---- drawing the schedule on the terminal ----
 
 local textures = {forward = "░", backward = "▓", weight = "▒", move = "»", update = "█"}
 
@@ -183,7 +183,7 @@ local function plain_picture(c, theory, columns, color)
   return table.concat(lines, "\n") .. "\n"
 end
 
--- ---- as SVG ----
+-- ---- drawing the schedule as SVG ----
 
 local WIDTH <const>, LEFT <const>, RIGHT <const>, ROW <const>, GAP <const> = 960, 76, 20, 24, 4
 local LINE <const>, LETTERS <const> = 18, 118 -- pixels: height of a line of text; maximum letters per line

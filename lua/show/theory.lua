@@ -4,9 +4,9 @@
 -- work m v (F + B + W) plus an idle time per schedule; see Qi et al. 2024 (zero bubble) and Narayanan et al. 2021
 -- (interleaved). The formulas assume equal stages, and no time for transfers between stages.
 
--- Returns the relation of the idle share to a formula for schedules that compute input and weight gradients in one
--- act. A plan that computes weight gradients in separate acts can defer them, so for such a plan the formula is an
--- upper bound.
+-- Returns the relation of the actual idle share to a formula that assumes that input and weight gradients are
+-- computed together. If the plan computes weight gradients separately, it can defer them; for such a plan the formula
+-- is only an upper bound.
 local function joint(c) return c.weight > 0 and " at most" or "" end
 local function joint_added(p, F, B, W) return (p - 1) * (F + B + W) end
 local function first_added(p, F) return (p - 1) * F end
@@ -41,7 +41,8 @@ local function places(chart)
   return n
 end
 
--- lags[separate][lookahead]: formula; separate: true if weight gradients are separate acts
+-- Formulas of schedules with a fixed lookahead: lags[separate][lookahead]. separate: true if weight gradients are
+-- computed separately from input gradients.
 local lags = {[false] = {plain}, [true] = {split, two_ahead}}
 
 -- Returns the formula of a schedule; nil for searched schedules.

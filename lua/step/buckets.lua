@@ -17,7 +17,7 @@ local buckets = {}
 
 local WHO <const> = "graph: buckets"
 
--- ---- the option ----
+-- ---- reading the option buckets ----
 
 -- Checks that an option is a list of different positions of arguments or results.
 local function check_positions(what, list)
@@ -46,7 +46,7 @@ function buckets.read(given)
   return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut}
 end
 
--- ---- a call ----
+-- ---- padding the arguments of a call ----
 
 -- Returns true if a table without a metatable contains a tensor.
 local function hides_tensor(t)
@@ -107,7 +107,8 @@ local function padded(x, axis, size)
   return like(x:pad(pad), x)
 end
 
--- Returns a layout for a tensor whose dimensions are the dimensions 0 to axis of x.
+-- Returns a layout for a tensor that has only dimensions 0 to axis of x. A mesh axis that shards one of these
+-- dimensions also shards the new tensor; all other mesh axes replicate it.
 local function layout_below(x, axis)
   local sbp = {}
   for entry in x.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%w*%)?") do

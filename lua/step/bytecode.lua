@@ -11,7 +11,7 @@ local TEST <const>, LOADK <const>, ADDI <const>, SUBK <const>, FORPREP <const> =
 local EQ <const>, EQK <const>, EQI <const> = 57, 60, 61
 local SETUPVAL <const>, SETTABUP <const>, SETTABLE <const>, SETFIELD <const> = 10, 15, 16, 18
 
--- ---- reading ----
+-- ---- parsing a function's dump ----
 
 -- Returns an object that reads `text` from position `at`. Its methods read unsigned numbers (7 bits per byte; the
 -- last byte is marked), strings, and so on.
@@ -66,7 +66,8 @@ end
 
 local NO_DELTA <const> = 0x80 -- the line is in the list of absolute lines
 
--- Reads the line of each instruction; no lines: -1. first: line where the function begins.
+-- Returns the source line of each instruction of a function; -1: the function has no line information. first: line
+-- where the function begins.
 local function read_lines(r, first, n)
   local deltas, line, lines = list_of(r, r.byte), first, {}
   local absolute = {}
@@ -98,7 +99,7 @@ local function prototype(r)
   return p
 end
 
--- ---- what the code reads ----
+-- ---- finding what the code reads ----
 
 -- Returns a list of the numeric loops, each as {first instruction, last instruction, register of the loop variable}.
 local function numeric_loops(code)
@@ -138,7 +139,8 @@ local function tested_registers(p, word)
   if op == SETTABLE then return string.char(b) end
 end
 
--- Returns {[line] = registers, one a byte} for the code of fn itself, without its inner functions (tested_registers).
+-- Returns, by line, the registers that the code of fn itself tests or uses as keys (tested_registers): {[line] =
+-- register numbers, packed one per byte}. Leaves out inner functions.
 function bytecode.tests(fn)
   local p, lines = prototype(reader(string.dump(fn), HEADER + 1)), {}
   for pc, word in ipairs(p.code) do
@@ -148,8 +150,8 @@ function bytecode.tests(fn)
   return lines
 end
 
--- Finds the places that the function p (a parsed dump) and its inner functions read. Adds a place that is only
--- incremented to `counted`, and any other place to `found`. outer[i]: index of p's upvalue i in the outermost
+-- Finds the upvalues, globals and fields that the function p (a parsed dump) and its inner functions read. Adds one
+-- that is only incremented to `counted`, and any other to `found`. outer[i]: index of p's upvalue i in the outermost
 -- function; nil if the upvalue is a local variable of an inner function.
 local function scan(p, outer, found, counted)
   local loops, loaded, computed = numeric_loops(p.code), {}, false

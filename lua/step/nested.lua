@@ -57,10 +57,10 @@ local function structure_of(t, who, leaf, depth)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
--- ---- arguments ----
+-- ---- copying tables among the arguments into holders ----
 
--- Copies a table into the holder of its structure. Appends the tensors to the list, and the place of each tensor in
--- the holder to `slots`.
+-- Copies the contents of t into a holder, the table that the step keeps for tables with these keys. Appends the
+-- tensors to the list `tensors`, and the place of each tensor in the holder to `slots`.
 local function copy_into(holder, t, who, tensors, slots)
   for key in next, holder do
     if t[key] == nil then holder[key] = nil end
@@ -88,8 +88,8 @@ local function is_spread(traces, i, t)
   return traces.spread[i]
 end
 
--- Returns the arguments of a call, with a holder in place of each copied table. The tensors of these tables follow as
--- further values.
+-- Returns the arguments of a call, with a holder in place of each copied table. The step keeps the holder, so its
+-- identity does not change between calls. The tensors of these tables follow as further values.
 function nested.spread(traces, ...)
   local args, tensors = table.pack(...), {}
   traces.slots, traces.holders = {}, traces.holders or {}
@@ -108,7 +108,8 @@ function nested.spread(traces, ...)
   return table.unpack(args, 1, args.n + #tensors)
 end
 
--- Puts the tensors that stand for one micro-batch into the holders, while the function is traced.
+-- Puts the tensors that stand for one micro-batch into the holders (the step's own copies of the tables that were
+-- passed as arguments), while the function is traced.
 function nested.fill(traces, ...)
   for k, slot in ipairs(traces.slots) do slot[1][slot[2]] = select(k, ...) end
 end
@@ -117,7 +118,7 @@ function nested.drain(traces)
   for _, slot in ipairs(traces.slots or {}) do slot[1][slot[2]] = nil end
 end
 
--- ---- results ----
+-- ---- replacing tables among the results by templates ----
 
 local is_template = setmetatable({}, {__mode = "k"})
 local TENSOR <const> = {} -- stands for a tensor in a template
@@ -139,8 +140,8 @@ end
 
 local function constant(v) return type(v) == "table" and tostring(v) or type(v) .. tostring(v) end
 
--- Returns the results of a traced function, with a template in place of each table that contains tensors. The tensors
--- of these tables follow as further values.
+-- Returns the results of a traced function. Replaces each table that contains tensors by a template, which has the
+-- table's keys, but no tensors. The tensors of these tables follow as further values.
 function nested.gather(traces, ...)
   local results, tensors = table.pack(...), {}
   traces.templates = traces.templates or {}

@@ -15,8 +15,9 @@ local check = require "rille.base.check"
 
 local reach = {SIZE = rille._size_key, META = rille._meta_key, DIGEST = rille._digest_key}
 
-local LARGE <const> = 256 -- maximum length of a list whose entries are separate places; longer lists have a digest
--- maximum length of a list with a digest; for a longer list, only the length is followed
+-- maximum length of a list whose entries are followed one by one; of a longer list, a hash of the entries is followed
+local LARGE <const> = 256
+-- maximum length of a list of which a hash is followed; of a longer list, only the length is followed
 local LARGEST <const> = 1 << 16
 local MOST <const> = 4096 -- maximum number of recorded places (function and upvalue, or table and field) per walk
 
@@ -27,23 +28,24 @@ local objects = setmetatable({}, {__mode = "k"}) -- object -> function that list
 -- fields that count only if the code reads their names.
 function reach.object(t, list) objects[t] = list end
 
--- ---- the libraries ----
+-- ---- functions of Lua's libraries that need special treatment ----
 
 local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
 end
--- library functions that read fields whose names are not in the code -> the kind of fields that the walk must follow
--- if the code may call them
+-- library functions that read fields whose names are not in the code (pairs, rawget, ...) -> which fields the walk
+-- must follow if the code may call the function
 local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
 
--- library functions whose result for a live number may hide that the number was read: an error that is caught, or a
--- comparison without a metamethod
+-- library functions whose result for a live number (a number that a compiled step reads before each run) may hide
+-- that the number was read: they catch an error, or compare without a metamethod
 local hiding = {[pcall] = true, [xpcall] = true, [rawequal] = true, [rawget] = true, [rawset] = true, [math.tointeger] = true,
   [coroutine.resume] = true}
 for _, f in next, debug do hiding[f] = true end
 
--- library functions whose results may change although nothing that the walk follows has changed -> name for messages
+-- library functions whose results may change although none of the values that the walk records has changed -> name
+-- for messages
 local fixed = {[math.random] = "math.random()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
@@ -80,11 +82,11 @@ local function is_option(name)
   return option_names[name]
 end
 
--- ---- the walk ----
+-- ---- walking from value to value ----
 
 local visit
 
--- Reports a place, and continues the walk with its value.
+-- Reports a place (an upvalue, global or field that the function may read), and continues the walk with its value.
 local function add(w, holder, key, value, text)
   if w.own[value] then return end
   if w.n >= MOST then
@@ -206,7 +208,7 @@ function visit(w, v, text)
   if kind == "table" then visit_table(w, v, text) else visit_function(w, v) end
 end
 
--- Returns true if the digest of t's list includes the entry with this key.
+-- Returns true if the hash of a long list t (reach.DIGEST) includes the entry with this key.
 local function is_in_digest(t, key)
   local value = rawget(t, key)
   return rawlen(t) > LARGE and type(value) ~= "table" and type(value) ~= "function" and type(value) ~= "userdata"
@@ -221,7 +223,7 @@ local function is_read(w, t, key)
   return w.computed or w.lists or w.names[key] or is_option(key)
 end
 
--- Visits fields again and again, until a round finds no new names and tables.
+-- Visits the fields of the tables found so far, until a round finds no new names and tables.
 local function visit_fields(w)
   repeat
     local n = w.n
@@ -274,10 +276,12 @@ end
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
 function reach.fixed(w) return w.fixed end
 
--- Returns true for a library function whose result may hide that a live number was read.
+-- Returns true for a library function whose result may hide that a live number (an input of a compiled step in place
+-- of a constant) was read.
 function reach.is_hiding(fn) return hiding[fn] or false end
 
--- Returns true if the code may call a function that hides uses of live numbers.
+-- Returns true if the code may call a function whose result hides that it read a live number, an input of a compiled
+-- step in place of a constant.
 function reach.hides(w) return w.hides or w.fixed == "a coroutine" end
 
 -- Returns the name of a value that is not followed because the walk reached a limit; nil: all values are followed.

@@ -27,7 +27,7 @@ function trace.outside(fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- ---- values ----
+-- ---- comparing values ----
 
 local DEEP <const> = 8 -- maximum nesting depth of tables that are compared by contents; deeper tables are compared by identity
 
@@ -61,7 +61,7 @@ end
 
 local read = rille._place
 
--- ---- modes of modules ----
+-- ---- following the training modes of modules ----
 
 -- first_mode: module whose mode has changed at least once -> its mode before the first change; clock.turns: number of
 -- changes of modes
@@ -87,13 +87,15 @@ function trace.turn(m, on)
   clock.turns = clock.turns + 1
 end
 
--- ---- a trace's list ----
+-- ---- the list of values on which a trace depends ----
 
 local weak = {__mode = "k"}
 
--- Creates the table that all traces of a step share. changed[holder][key]: number of traces that changed the place.
--- ignored[holder][key]: true if the place is not followed any more. failed[holder][key]: number of failed attempts to
--- make the number live. counts[name]: number of traces that a change of the place has caused.
+-- Creates the table that all traces of a step share. A place is a holder (function or table) and a key. Fields:
+--   changed[holder][key]   number of traces in which the function itself changed the place
+--   ignored[holder][key]   true if the place is not followed any more
+--   failed[holder][key]    number of failed attempts to make the place's number live
+--   counts[name]           number of traces that a change of the place with this name has caused
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), failed = setmetatable({}, weak), counts = {},
     shapes = {}, sizes = {}}
@@ -118,10 +120,11 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
-local OFTEN <const> = 8 -- number of traces caused by changes of one place after which a warning is printed
+-- number of traces caused by changes of one variable or field after which a warning is printed
+local OFTEN <const> = 8
 
--- Called before a step is traced again: finds the first place that has changed since the last trace, and counts the
--- change for the place's name.
+-- Called before a step is traced again: finds the first variable or field in the list of the last trace that has
+-- changed, and counts the change for its name.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -157,7 +160,7 @@ local function count_sizes(traces, ...)
   end
 end
 
--- Returns the list for a new trace of fn with arguments args.
+-- Returns the list of places (holder, key, value) for a new trace of fn with arguments args.
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
@@ -176,16 +179,18 @@ local function new_list(fn, args, memory)
   return list
 end
 
--- ---- numbers ----
+-- ---- replacing changed numbers by live numbers ----
 
--- A number that changed may become a live number, which needs no further traces, if the function only computes with
--- it. To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated
--- with the former numbers, must record the same program as the former trace. Comparing a live number with < is an
--- error, and functions that need a number refuse it; both end the attempt. Lua permits two more uses: comparing numbers
--- for equality, and computing names of fields. rille._watch finds these. A function that may catch errors, or calls
+-- Live numbers. A number that a step reads is a constant of its trace, so a change of the number causes a new trace.
+-- A live number is an input instead, which the compiled step reads before each run. A number that has changed becomes
+-- live if the function only computes with it.
+-- To find out, the function is traced with live numbers in place of the changed numbers. That trace, evaluated with
+-- the former numbers, must record the same program as the former trace. Comparing a live number with < is an error,
+-- and functions that need a number refuse it; both end the attempt. Lua permits two more uses: comparing numbers for
+-- equality, and computing names of fields. rille._watch finds these. A function that may catch errors, or calls
 -- another function that hides a use (reach.hides), gets no live numbers.
 
--- keys of places that may hold any float, or any integer
+-- values in a trace's list that stand for any float (LIVE) or any integer (WHOLE): the place has a live number
 local LIVE <const>, WHOLE <const> = rille._live_key, rille._whole_key
 
 local function write(row, value)
@@ -196,20 +201,21 @@ local function write(row, value)
   end
 end
 
--- maximum number of attempts to make a number live: one can fail because the number equals a constant of the program,
--- so that both are one number there
+-- Maximum number of attempts to make a number live (an input of the compiled step). An attempt fails by chance if the
+-- number equals a constant of the program, because the trace cannot tell them apart.
 local ATTEMPTS <const> = 2
 
--- Returns true if a live number can be stored in this place. The place must hold a number of the same type as before,
--- and the holder itself must have the key, not a table that Lua finds by __index.
+-- Returns true if a live number (an input of the compiled step) can replace the number in this variable or field. It
+-- must hold a number of the same type as before, and the holder itself must have the key, not a table that Lua finds
+-- by __index.
 local function can_be_live(memory, holder, key, was)
   local now, failed = read(holder, key), memory.failed[holder]
   return type(key) ~= "userdata" and math.type(now) and math.type(was) == math.type(now) and not (failed and (failed[key] or 0) >= ATTEMPTS)
     and (type(holder) == "function" or rawget(holder, key) ~= nil)
 end
 
--- Returns the places whose numbers have changed since the trace with the list `near`: {[holder] = {[key] = former
--- number}}; nil if any other value has changed.
+-- Returns the former value of each variable and field whose number has changed since the trace with the list `near`:
+-- {[holder] = {[key] = former number}}; nil if a value other than a number has changed.
 local function changed_numbers(memory, near)
   local found, i = {}, rille._first_changed(near, 1)
   if near.settled then return nil end
@@ -228,7 +234,7 @@ local function changed_numbers(memory, near)
   return next(found) and found
 end
 
--- Adds a row to list.numbers for each place whose number is replaced by a live number.
+-- Adds a row to list.numbers for each variable or field in which a live number replaces the number during the trace.
 local function add_numbers(list, found)
   list.numbers, list.live = {}, setmetatable({}, {__mode = "v"})
   for i = 1, list.own, 3 do
@@ -238,13 +244,13 @@ local function add_numbers(list, found)
   end
 end
 
--- Writes live numbers into their places, before the function runs.
+-- Puts the live numbers into the variables and fields whose numbers they replace, before the function runs.
 local function enter(list)
   for k, row in ipairs(list.numbers or {}) do
     local holder, key, now = row.holder, row.key, row.now
     local live = rille.live(function()
       local v = read(holder, key)
-      -- during tracing the place holds the live number itself, so the number that was there before is returned
+      -- during tracing the variable or field holds the live number itself; then returns the number that it replaces
       return type(v) == "userdata" and now or v
     end)
     list.live[k] = live
@@ -253,7 +259,8 @@ local function enter(list)
   if list.numbers then list.watch = {rille._watch()} end
 end
 
--- Restores the numbers, and records whether the function changed one of their places.
+-- Puts the plain numbers back in place of the live numbers, and records whether the function changed one of these
+-- variables or fields.
 local function leave(list)
   if list.numbers then list.touched = rille._watched(table.unpack(list.watch)) end
   for k, row in ipairs(list.numbers or {}) do
@@ -262,7 +269,7 @@ local function leave(list)
   end
 end
 
--- Writes the former numbers into the places of live numbers, or restores the present numbers.
+-- Puts the former numbers in place of the live numbers, or restores the present numbers.
 local function set_numbers(list, former)
   for _, row in ipairs(list.numbers) do write(row, former and row.former or row.now) end
 end
@@ -280,9 +287,9 @@ local function proven(list, good, traces)
   return good
 end
 
--- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list of a trace of which only some
--- listed values have changed: begins a trace with live numbers in place of the changed numbers; returns nil if that
--- is impossible.
+-- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list (places and their values) of
+-- an earlier trace, of which some values have changed. Then begins a trace with live numbers in place of the changed
+-- numbers, or returns nil if another value than a number has changed.
 local function begin(fn, args, traces, near)
   traces.memory = traces.memory or new_memory()
   local memory, found = traces.memory, nil
@@ -297,9 +304,10 @@ local function begin(fn, args, traces, near)
   return list
 end
 
--- ---- changes by the function itself ----
+-- ---- values that the traced function itself changes ----
 
--- Removes the ignored places from a list.
+-- Removes from a trace's list the places that are no longer followed, because the function itself changes them
+-- (memory.ignored).
 local function drop_ignored(list)
   local n, own = 0, list.n
   for i = 1, list.n, 3 do
@@ -319,9 +327,9 @@ local function tell_change(name)
   warn_once("the step's function changes '%s', which happens once, when it is traced, and not at each call", name)
 end
 
--- Records that the traced function changed place i. The trace fits calls that find the value before the change. If a
--- second trace also changes the place, its value changes from call to call, as that of a counter: stops following the
--- place, and returns true.
+-- Records that the traced function changed the value of place i of the list, a variable or field. The trace fits only
+-- calls that find the value before the change. If a second trace also changes it, the value changes from call to
+-- call, like a counter. Then stops following the place, and returns true.
 local function note_change(list, i)
   local holder, key, memory = list[i], list[i + 1], list.memory
   local changed = field_of(memory.changed, holder)
@@ -364,8 +372,8 @@ local function done(list, failed, traces)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
 end
 
--- Called if place i holds another object than recorded: returns true if the two objects are equal. For i = 1, returns
--- true if all modules are in their recorded training modes.
+-- Called if entry i of a trace's list, a variable or field, has another value than recorded: returns true if the two
+-- values are equal. For i = 1, returns true if all modules are in their recorded training modes.
 local function holds(list, i)
   if i == 1 then return is_in_mode(list) end
   return is_same(list[i + 2], read(list[i], list[i + 1]), 0)
@@ -381,8 +389,8 @@ local function reads_field(t, key)
   put(list, t, key, read(t, key), check.named(key))
 end
 
--- Returns the registers, by line, in which fn may test a live number (bytecode.tests). The functions that follow values
--- may use them as keys.
+-- Returns, by line, the registers that the code of fn tests for equality or uses as keys, for which a live number
+-- would be a mistake (bytecode.tests). Returns {} for trace.lua and reach.lua, which may use live numbers as keys.
 local function tests(fn)
   local source = debug.getinfo(fn, "S").source
   return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}
@@ -392,7 +400,7 @@ rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 
--- ---- what Rille's own objects follow ----
+-- ---- following the fields of Rille's own objects ----
 
 local followed = rille._conditions -- function that returns the list of the current trace; nil: no trace
 
@@ -405,8 +413,8 @@ function trace.sets_modes()
   if list then list.sets_modes = true end
 end
 
--- Makes the current step depend on these fields of t. For fields that the walk has found, uses their values before
--- the function ran.
+-- Makes the current step depend on these fields of t. A field that was recorded before the function ran
+-- (lua/step/reach.lua) keeps its recorded value.
 function trace.follow(t, keys)
   local list = followed()
   for _, key in ipairs(list and keys or {}) do

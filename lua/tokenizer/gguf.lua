@@ -12,7 +12,7 @@ local json = require "rille.json"
 local NORMAL <const>, UNKNOWN <const>, CONTROL <const>, USER <const>, BYTE <const> = 1, 2, 3, 4, 6
 local MARK <const> = "\u{2581}" -- character that stands for a space in tokens
 
--- ---- patterns ----
+-- ---- patterns that split texts ----
 
 local contractions = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)]]
 local spaces = [[\s*[\r\n]+|\s+(?!\S)|\s+]]
@@ -28,12 +28,12 @@ local function cased(ending, digits)
     [[| ?[^\s\p{L}\p{N}]+[\r\n/]*|]] .. spaces
 end
 
--- Characters of upper-case and of lower-case words, without Chinese ones.
+-- Regular expressions of the letters in upper-case and in lower-case words, without Chinese characters.
 local upper_other = [=[(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])]=]
 local lower_other = [=[(?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])]=]
 local ascii_words = [=[[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+]=]
 local kanji = "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+"
--- Spaces in runs of powers of two, longest first.
+-- Regular expression for white space with line breaks, and then for runs of 512, 256, ... spaces, longest first.
 local runs = [[\s*[\r\n]+]]
 for _, n in ipairs{512, 256, 128, 64, 32, 16, 8, 4, "1,2"} do runs = ("%s|\\s{%s}(?!\\S)"):format(runs, n) end
 
@@ -97,7 +97,7 @@ for names, how in pairs{
   for name in names:gmatch("%S+") do patterns[name] = how end
 end
 
--- ---- parts of a tokenizer.json ----
+-- ---- making the parts of a tokenizer.json ----
 
 local gpt2 = [['s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+]]
 
@@ -239,7 +239,8 @@ function models.llama(v, refuse)
       byte_fallback = fallback, ignore_merges = false}}
 end
 
--- Reverts a change by the converter of llama.cpp, which writes "##x" as "x", and "x" with MARK before it.
+-- Returns the fields of tokenizer.json for WordPiece. llama.cpp's converter has removed the "##" of tokens within a
+-- word, and has put MARK before all others; reverts this change.
 function models.bert(v, refuse)
   local has_capitals = false
   local vocab = vocab_of(refuse, v, function() return true end, function(token, i)

@@ -77,7 +77,7 @@ def fill_argument(who, name, out, value):
 class Operator:
     """An operator of the library. A call accepts operands, then attributes, by position or by name."""
 
-    options = ()  # names of further named arguments
+    options = ()  # names of arguments besides operands and attributes, such as dtype
 
     def __init__(self, record):
         self.record, self.name = record, text(lib.rille_op_name(record))
@@ -291,8 +291,8 @@ def square_shape(op, args, named):
     return shape_of(op.name, [args[0], args[-1]]), []
 
 
-# For each source operator: the function that reads its arguments, and the form of its call. Source operators without
-# an entry are called in the form BY_SHAPE.
+# For each operator that creates a tensor from no other (source operator): the function that reads its arguments, and
+# the form of its call, for messages. Source operators without an entry are called in the form BY_SHAPE.
 BY_SHAPE = leading_shape, "(shape)"
 SHAPES = {
     "arange": (range_shape, "(stop) or arange(start, stop, step = 1)"),

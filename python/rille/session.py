@@ -23,7 +23,7 @@ class Session:
         check(lib.rille_open(o, out))
         self.cell, self.thread = out, threading.get_ident()
         self.closed = self.forked = False
-        self.inside = 0  # depth of Python functions that the library is calling
+        self.inside = 0  # number of nested Python functions that the library is calling at present
         self.dead, self.line = collections.deque(), None
 
     @property

@@ -66,7 +66,7 @@ def live(fn, undo=None, integer=False):
     return out
 
 
-# ---- results of any form ----
+# ---- nested results: tuples, lists and dictionaries of tensors ----
 
 
 def flatten(value, tensors):

@@ -21,7 +21,7 @@ NUMPY = {
 }
 DTYPES = {np.dtype(kind): name for name, kind in NUMPY.items()}
 CELL = ffi.typeof("struct rille_tensor **")
-# Names that PyTorch's or NumPy's tensors have: what to write instead
+# Names of methods of PyTorch's or NumPy's tensors: what to write instead in Rille.
 OTHERS = {
     "view": "x.reshape(2, 3)",
     "flatten": "x.reshape(-1)",
@@ -218,7 +218,7 @@ class Tensor(Handle):
                 out, axis = _pick(out, axis, k)
         return out
 
-    # ---- changes ----
+    # ---- new tensors from this one, and changes in place ----
 
     def _made(self, function, *args):
         """Returns the result of a function of the library that makes a tensor from this one."""

@@ -4,7 +4,8 @@
 -- `how` contains only the settings that at least one row uses:
 --   drawn          (rows, 1) random numbers in [0, 1); nil: every row is greedy
 --   scale          (rows, 1) 1 / temperature; 0: the row is greedy. mixed: set if some rows are greedy, and some are not
---   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text, because a number could become live
+--   top_k          (rows, 1) i64; 0: off. widest: the greatest top_k, as text: a compiled step may turn a number into
+--                  an argument, but a text stays a constant of the step
 --   top_p, typical_p   (rows, 1) share of probability; 2: off
 --   min_p          (rows, 1) least share of the greatest probability; 0: off
 --   bias, adds     {ids = (rows, n), values = (rows, n)}: numbers added to logits before and after the repetition penalty
@@ -18,7 +19,7 @@ local rille = require "rille"
 
 local choose = {}
 
--- ---- changes of logits ----
+-- ---- adding biases and penalties to logits ----
 
 local function added(x, list) return x:scatter_add(1, list.ids, list.values) end
 local function marks(x, list) return added(rille.zeros(x.shape, {placement = x.placement, sbp = x.sbp}), list) end
@@ -42,7 +43,7 @@ function choose.edit(x, how)
   return x
 end
 
--- ---- filters ----
+-- ---- filtering logits and probabilities ----
 
 -- Replaces, in each row, the logits below the k-th greatest by -inf.
 local function top_k(logits, how)
@@ -95,7 +96,7 @@ local function draw(logits, how)
   return sum:gt(bound):to("i64"):argmax{axis = 1, keepdim = true}
 end
 
--- ---- choices ----
+-- ---- choosing ids ----
 
 -- Returns the n greatest values of each row, greatest first, and their ids: (rows, n) each.
 local function greatest_of(x, n)

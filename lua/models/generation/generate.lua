@@ -51,8 +51,8 @@ local function read_options(model, given, rows, longest, most)
   return o
 end
 
--- Returns the number of positions to reserve for a text of n ids: a power of two, at least 64 and at most `most`, so
--- that texts of similar length share a writer.
+-- Returns the number of positions to reserve for a text of n ids: a power of two, at least 64 and at most `most`. So
+-- texts of similar length share compiled steps (writer.lua).
 local function room_for(n, most)
   local room = 64
   while room < n do room = 2 * room end

@@ -6,9 +6,9 @@
 
 local automaton = {}
 
-local STATES <const> = 8192 -- maximum number of stored states; then all are forgotten
+local STATES <const> = 8192 -- maximum number of stored states; when it is reached, all states are forgotten
 
--- ---- expressions ----
+-- ---- creating expressions ----
 
 -- Returns an expression that reads this text.
 function automaton.text(text) return {kind = "text", text = text} end
@@ -31,10 +31,11 @@ function automaton.many(e)
   return all
 end
 
--- Returns an expression that make() returns when the automaton first reaches it.
+-- Returns a placeholder for an expression. make() returns the expression when the automaton first reaches the
+-- placeholder, so an expression can contain itself.
 function automaton.lazy(make) return {kind = "lazy", make = make} end
 
--- ---- states ----
+-- ---- stepping from state to state ----
 
 local WEAK <const> = {__mode = "v"}
 
@@ -45,7 +46,8 @@ local function rest_of(text)
   return rests[text]
 end
 
--- Returns the thread that reads an expression, and then the thread `after`. Equal threads are one table.
+-- Returns the thread that reads the expression e and then everything that the thread `after` reads. A thread is a
+-- linked list of expressions. Equal threads are one table.
 local function push(self, e, after)
   local known = after.before[e]
   if not known then
@@ -56,8 +58,8 @@ local function push(self, e, after)
   return known
 end
 
--- Adds to `list` all threads that `thread` can become without reading a byte and that read a byte next, or are
--- complete.
+-- Expands the first expression of a thread without reading a byte, until each resulting thread begins with a byte or
+-- is complete. Adds these threads to `list`.
 local function expand(self, thread, list, seen)
   if seen[thread] then return end
   seen[thread] = true
@@ -82,7 +84,8 @@ local function forget(self)
   self.states, self.nstates = {}, 0
 end
 
--- Returns the state of a list of threads; false: the list is empty.
+-- Returns the state that consists of these threads (lists of expressions that are still to be read); false: the list
+-- is empty.
 local function state_of(self, list)
   if not list[1] then return false end
   table.sort(list, function(a, b) return a.number < b.number end)
@@ -127,15 +130,17 @@ function automaton.new(e)
   return self
 end
 
--- ---- shapes ----
+-- ---- finding the shape of a state ----
 
--- The shape of a state is the state without the expressions that all its threads end with. So all strings of a grammar
--- have one shape, whatever follows them. A state of the automaton of shapes is complete where the omitted expressions
--- begin. The bytes that a state permits before this point depend only on its shape.
+-- All threads of a state may end with the same expressions, which are read after an inner part such as a string. The
+-- shape of the state is the state without these common expressions. So the states within all strings of a grammar
+-- have few shapes, whatever follows the strings. A shape is complete where the omitted expressions begin. The bytes
+-- that a state permits before this point depend only on its shape.
 
 function automaton.new_shapes() return new_automaton() end
 
--- Returns the deepest thread with which all threads end, and which none of them is.
+-- Returns the longest list of expressions with which all threads end, as a thread. None of the threads is this list
+-- itself.
 local function common_end(threads)
   local one = threads[1]
   for _, other in ipairs(threads) do
@@ -154,7 +159,8 @@ local function cut(shapes, thread, last)
   return push(shapes, thread.e, cut(shapes, thread.after, last))
 end
 
--- Returns the shape of a state that is not complete, a state of `shapes`.
+-- Returns the shape of a state that is not complete. `shapes`: an automaton (new_shapes()) whose states are the
+-- shapes.
 function automaton.shape(shapes, state)
   local last, list = common_end(state.threads), {}
   for i, thread in ipairs(state.threads) do list[i] = cut(shapes, thread, last) end

@@ -1,9 +1,10 @@
 -- json_grammar.lua - restricts a generated text to one JSON object, or to an object or array of a schema.
 --
--- An automaton (json_automaton.lua) reads the text's bytes. The ids that may follow in a state are found by reading all tokens
--- in alphabetical order, so that tokens with a common beginning share its steps. Most tokens, as those within a string,
--- are permitted or refused by the state's shape alone, and only the others are read for each state. Results for shapes
--- and states are stored.
+-- An automaton (json_automaton.lua) reads the text's bytes. To find the ids that may follow in a state, all tokens
+-- are read in alphabetical order, so that tokens with a common beginning share steps of the automaton. The shape of a
+-- state is the state without the expressions that follow, for example, the present string. For most tokens, such as
+-- those within a string, the shape alone decides whether the token is permitted. Only the other tokens are read for
+-- each state. Results for shapes and states are stored.
 
 local rille = require "rille"
 local automaton = require "rille.models.generation.json_automaton"
@@ -17,7 +18,7 @@ local KEPT <const> = 64 -- maximum number of grammars of a tokenizer
 local SETS <const> = 256 -- maximum number of states of a grammar whose ids are stored
 local WIDE <const> = 512 -- minimum number of ids that are stored as a mask
 
--- ---- tokens ----
+-- ---- sorting the tokens of a tokenizer ----
 
 -- Returns the text of an id in the middle of a text; "" for a special token.
 local function text_of(self, id)
@@ -43,13 +44,13 @@ local function add_token(self, id, at, size)
   self.n, self.ids[n], self.at[n], self.size[n], self.common[n] = n, id, at, size, common
 end
 
--- Returns the first token from i on with which fewer than `size` bytes are common to the token before it.
+-- Returns the first token, from i on, that shares fewer than `size` bytes with the token before it.
 local function next_token(self, i, size)
   while i <= self.n and self.common[i] >= size do i = self.skip[i] end
   return i
 end
 
--- Completes tokens after the last one has been added.
+-- Sets the field `skip` of all tokens, after the last token has been added.
 local function finish_tokens(self)
   for i = self.n, 1, -1 do self.skip[i] = next_token(self, i + 1, self.common[i]) end
   return self
@@ -80,10 +81,11 @@ local function tokens_of(self, vocab)
   return finish_tokens(tokens)
 end
 
--- ---- the ids that may follow ----
+-- ---- finding the ids that may follow ----
 
--- Reads tokens from a state of an automaton. Returns the list of the ids that may follow, and the list of the tokens that
--- are refused after a complete state.
+-- Reads all tokens from a state of an automaton. Returns two lists: the ids of the tokens that the automaton accepts,
+-- and the tokens that it refuses but whose first bytes lead to a complete state. If the state is a shape, other
+-- expressions follow that complete state, so the second list must be read again in each state of the shape.
 local function read_tokens(tokens, machine, state)
   local ids, open = {}, {}
   local states, ends, i = {[0] = state}, {[0] = false}, 1
@@ -117,7 +119,8 @@ local function mask_row(ids, vocab, where)
   return rille.tensor({row}, {dtype = "u8", placement = where.placement, sbp = layout.replicated(where.placement)})
 end
 
--- Returns a mask of ids: a function that returns its tensor in the placement of `where`. none: of no ids instead.
+-- Returns a function mask(where, none), which returns a tensor (1, vocab) on the placement of `where`: 1 for each of
+-- the ids, else 0. none: true returns zeros only.
 local function new_mask(ids, vocab)
   local full, empty = setmetatable({}, {__mode = "k"}), setmetatable({}, {__mode = "k"})
   return function(where, none)
@@ -127,8 +130,8 @@ local function new_mask(ids, vocab)
   end
 end
 
--- Returns the ids that a shape permits: {ids = list} or {mask = function}, and rest: the tokens that must be read in each
--- state of the shape.
+-- Returns the ids that may follow in all states of a shape, as {ids = list}, or as {mask = function of new_mask()} if
+-- they are many. The field `rest` has the tokens that must be read in each state of the shape.
 local function set_of_shape(self, shape)
   local ids, open = read_tokens(self.tokens, self.shapes, shape)
   local rest = new_tokens(self.tokens.data)
@@ -151,10 +154,10 @@ local function set_of_state(self, state)
   return {ids = list, mask = shape.set.mask}
 end
 
--- ---- use ----
+-- ---- restricting the ids of a text ----
 
--- Returns the state after the first n ids of a text (text.lua). Stores the states of the text's new ids in the text;
--- ids that were only guessed may have changed since.
+-- Returns the state after the first n ids of a text (text.lua). Stores the state after each new id in the text. A
+-- stored state is used only for the same id, because an id that a draft model guessed may have been replaced.
 local function state_of(self, text, n)
   local states = text.grammar_states or {}
   text.grammar_states = states

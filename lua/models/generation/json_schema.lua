@@ -16,7 +16,7 @@ local COMPACT <const> = {comma = ",", colon = ":"}
 
 local schema = {}
 
--- ---- JSON without a schema (RFC 8259) ----
+-- ---- grammar of JSON without a schema (RFC 8259) ----
 
 local space, spaces = set "[ \t\r\n]", sequence()
 for _ = 1, SPACES do spaces = optional(sequence(space, spaces)) end
@@ -39,13 +39,14 @@ local str = sequence(text '"', many(choice(set '[ !#-Z%[%]^-\x7f]', wide, escape
 local function comma(e) return sequence(spaces, text ",", spaces, e) end
 local function enclosed(open, e, close) return sequence(text(open), spaces, e, spaces, text(close)) end
 
--- Returns an object with any names, and values that match e.
+-- Returns an expression that matches an object with any names, whose values match e.
 local function map_of(e)
   local member = sequence(str, spaces, text ":", spaces, e)
   return enclosed("{", optional(sequence(member, many(comma(member)))), "}")
 end
 
--- Returns an array with at least `least` and at most `most` elements, all of which match e. most: nil for no limit.
+-- Returns an expression that matches an array with at least `least` and at most `most` elements, all of which match
+-- e. most: nil for no limit.
 local function array_of(e, least, most)
   local more = {} -- number of elements -> expression of the elements that may follow
   local function after(n)
@@ -65,7 +66,7 @@ local any_object = map_of(any)
 any[#any + 1] = any_object
 any[#any + 1] = array_of(any, 0)
 
--- ---- schemas ----
+-- ---- compiling a schema to a grammar ----
 
 -- Stops with an error about the part of the schema at `path`.
 local function that(good, path, format, ...) check.that(good, "generate: response_format: %s: " .. format, path, ...) end
@@ -112,7 +113,7 @@ local function required_of(s, path, properties)
   return names
 end
 
--- Returns an object with the schema's properties.
+-- Returns an expression that matches an object with the schema's properties.
 local function object_of(self, s, path)
   local properties = s.properties or values.dict()
   if values.kind(properties) == "list" and #properties == 0 then properties = values.dict() end
@@ -123,7 +124,9 @@ local function object_of(self, s, path)
   end
   that(others == nil or type(others) == "boolean" or is_schema(others), path, "additionalProperties must be true, false or a schema, found %s",
     others ~= nil and shown(others))
-  local first, later = sequence(), sequence() -- the members from i on: as the first members, and after other members
+  -- expressions of the members from i on: `first` if no member precedes them, `later` if one does (then a comma comes
+  -- first)
+  local first, later = sequence(), sequence()
   for i = #properties.keys, 1, -1 do
     local name = properties.keys[i]
     local member = sequence(text(json_text(name)), spaces, text ":", spaces, compile(self, properties.of[name], path .. "." .. name))
@@ -156,7 +159,7 @@ local function has_type(v, list)
   return false
 end
 
--- Returns the choice of the values of enum or const that have one of the types. list: types, nil: all.
+-- Returns an expression that matches any value of enum or const that has one of the types. list: types; nil: all.
 local function enum_of(self, s, path, list)
   local given, out = s.const ~= nil and values.list{s.const} or s.enum, choice()
   that(values.kind(given) == "list", path, "enum must be a list of values, found %s", shown(given))
@@ -199,8 +202,9 @@ local function ref_of(self, s, path)
   return self.defined[name]
 end
 
--- Returns the compiler of the parts of a schema with definitions, which hide equal names of the schemas around it. A
--- definition may contain itself, so a reference is resolved when the automaton reaches it.
+-- Compiles the definitions ($defs) of a schema. Returns the compiler of the schema's parts, which resolves references
+-- to these definitions. A definition hides one of the same name in an enclosing schema. A definition may contain
+-- itself, so a reference is resolved when the automaton reaches it.
 local function with_definitions(self, s, path)
   local list, made = s["$defs"], {}
   that(is_schema(list), path, "$defs must be an object, found %s", shown(list))
@@ -215,10 +219,12 @@ local function with_definitions(self, s, path)
   return self
 end
 
--- Keywords of a schema that is a choice -> the restricting keywords that may stand beside them.
+-- Keywords that make a schema a choice of values: {keyword, function that returns the expression, set of the other
+-- restricting keywords that the schema may have}.
 local choices = {{"$ref", ref_of, {}}, {"anyOf", any_of, {}}, {"enum", enum_of, {type = true}}, {"const", enum_of, {type = true}}}
 
--- Returns the expression of a schema that is a choice; nil: the schema is none.
+-- Returns the expression of a schema that is a choice of values ($ref, anyOf, enum or const); nil: the schema has
+-- none of these keywords.
 local function choice_of(self, s, path, list)
   for _, row in ipairs(choices) do
     local own, make, beside = table.unpack(row)
@@ -251,10 +257,11 @@ function compile(self, v, path)
   return s.nullable and choice(out, text "null") or out
 end
 
--- Returns the expression of objects without a schema.
+-- Returns an expression that matches any object, for requests without a schema.
 function schema.object() return sequence(spaces, any_object) end
 
--- Returns true if all values of a schema are objects or arrays. The end of other values is known only from the next byte.
+-- Returns true if all values of a schema are objects or arrays. Only these are accepted, because the end of a number,
+-- for example, is known only from the byte after it.
 local function is_closed(v)
   local s = is_schema(v) and v.of or {}
   if s.nullable or s.enum ~= nil or s.const ~= nil then return false end
@@ -265,7 +272,8 @@ local function is_closed(v)
   return true
 end
 
--- Returns the expression of the objects and arrays that satisfy a schema, a template value (chat/values.lua).
+-- Returns an expression that matches the objects and arrays that satisfy a schema. v: the schema, a template value
+-- (chat/values.lua).
 function schema.compile(v)
   that(is_closed(v), "schema", 'the type of the answer must be "object" or "array"; found %s', shown(v))
   return sequence(spaces, compile({total = {count = 0}, defined = {}}, v, "schema"))

@@ -14,7 +14,8 @@ local prompts = require "rille.models.generation.prompts"
 local settings_of = require "rille.models.generation.rows"
 local writer = require "rille.models.generation.writer"
 
-local COMPILED <const> = 3 -- number of passes after which the least time is that of a compiled pass
+-- number of passes to measure before the least time is used, because the first passes compile
+local COMPILED <const> = 3
 local AGAIN <const> = 64 -- maximum number of passes over one slot per pass over all slots
 
 local Reader = {}
@@ -59,7 +60,7 @@ end
 
 local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
 
--- ---- a pass ----
+-- ---- running one pass of the model ----
 
 -- Passes the logits of each text through the text's processors, which are user functions. Returns all logits.
 local function processed(rows, scores, where)
@@ -109,8 +110,8 @@ local function padded(self, feeds, first, last, n)
   return ids, at
 end
 
--- Returns the rows (rows.lua) of the slots from first to last, `scored` rows for each slot; and for each row, the
--- entry after which an id is chosen.
+-- Returns which ids a pass chooses: for each slot from first to last, `scored` rows {text =, n =} (rows.lua), false
+-- for a row without a choice; and for each row the entry of the pass whose logits decide.
 local function rows_of(self, feeds, first, last, scored)
   local rows, entries = {}, {}
   for s = first, last do
@@ -145,8 +146,8 @@ local function remember(self, feeds)
   end
 end
 
--- Reads the feeds of the slots from first to last in one pass, and appends the results to out. The range is one slot,
--- or all slots.
+-- Reads the ids of `feeds` (see Reader:pass) in the slots from first to last in one pass, and appends the results to
+-- out. The range is one slot, or all slots.
 local function pass_of(self, feeds, first, last, scored, more, out)
   local longest, where, one = 1, self.where, first == last and self.n > 1
   for s = first, last do longest = math.max(longest, feeds[s] and feeds[s].count or 0) end
@@ -177,8 +178,8 @@ local function pass_of(self, feeds, first, last, scored, more, out)
   end
 end
 
--- Passes over one slot and over all slots: reads one id of each slot, and measures the time. cost.one, cost.all: number
--- of passes, and their least time, s.
+-- Runs a pass that reads one id of each slot in the range, one slot or all slots, and measures the time. Updates the
+-- field cost.one or cost.all of the reader: number of these passes, and their least time in s.
 local function timed_pass(self, feeds, first, last, more, out)
   local cost, start = self.cost[first == last and "one" or "all"], rille.clock()
   pass_of(self, feeds, first, last, 1, more, out)
@@ -201,12 +202,13 @@ local function read_next(self, feeds, n, more, out)
   end
 end
 
--- For each slot s with feed = feeds[s], reads feed.count further ids of the text feed.text. Chooses the ids that
--- follow the last feed.scored of these entries (0: chooses none). Returns results of choose.lua as lists; the last
--- row of slot s is s * scored.
--- scored: the greatest feed.scored. more: {whole = true}: every slot is read from its first id, in one pass of any
--- length; {beams = n}: the n likeliest ids are returned in place of a choice. A slot with many ids has a separate
--- pass, because in a common pass the ids of all slots would be padded to that length.
+-- Reads further ids of texts, and chooses the ids that follow. feeds[s]: what slot s reads, {text =, count =, scored
+-- =}: `count` further ids of the text, of which each of the last `scored` is followed by a choice (0: none). scored:
+-- the greatest of these numbers.
+-- more: {whole = true}: every slot is read from its first id, in one pass of any length; {beams = n}: the n likeliest
+-- ids are returned in place of a choice.
+-- Returns results of choose.lua as lists; row s * scored is the last choice of slot s. A slot with many ids has a
+-- separate pass, because in a common pass the ids of all slots would be padded to that length.
 function Reader:pass(feeds, scored, more)
   more = more or {}
   local out, short, nshort, last, longest = {}, {}, 0, nil, 0

@@ -46,8 +46,8 @@ local function constant(rows, where)
     open = open or row and row.text.o.processor and true
     logprobs = math.max(logprobs, row and row.text.o.logprobs or -1)
   end
-  -- scale is a tensor even if all rows are greedy: every table of settings then contains a tensor, so that steps copy
-  -- the table
+  -- scale is a tensor even if all rows are greedy: a compiled step copies a table of settings that contains a tensor,
+  -- and so notices changed contents
   how.scale = column(rows, scale_of, "f32", where)
   if greedy and sampled then how.mixed = "yes" end
   if open then how.open = "yes" end

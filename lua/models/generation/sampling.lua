@@ -174,7 +174,8 @@ end
 
 local MOST_TEXTS = 65536
 
--- Checks the number of texts that one call generates: `times` for each of `rows` prompts. name: the option that is `times`.
+-- Checks the number of texts that one call generates: `times` for each of `rows` prompts. name: the option that sets
+-- `times`, for messages.
 function sampling.check_times(who, name, times, rows)
   local most = MOST_TEXTS // math.max(rows, 1)
   check.count(who, name, times)

@@ -30,7 +30,7 @@ local who = "scheduler"
 
 local WORTH <const> = 64 -- minimum length of a common prefix, in ids, for which a slot is copied
 
--- ---- making a scheduler ----
+-- ---- creating a scheduler ----
 
 -- Creates a scheduler. o: slots, length, chunk, draft, draft_tokens. where: layout of the ids.
 local function make(model, o, where)
@@ -63,7 +63,7 @@ local function close(self)
   if self.draft then self.draft:close() end
 end
 
--- ---- texts ----
+-- ---- adding, cancelling and removing texts ----
 
 local function enqueue(self, text)
   if text.o.max_new_tokens == 0 then
@@ -146,7 +146,7 @@ local function admit(self)
   end
 end
 
--- ---- a step ----
+-- ---- running one step for all texts ----
 
 -- Runs the draft model on the unread ids of some slots. Returns the next id of each slot, which the draft model
 -- chooses.
@@ -219,7 +219,8 @@ local function accept(self, s, feed, out, scored, guesses)
   if self.draft then self.draft:cut(s, #text.ids - 1) end
 end
 
--- Returns the feeds (reader.lua), the ids to read in each slot, and the greatest feed.scored.
+-- Returns what each slot reads in the next pass, a table of feeds by slot, {text =, count =, scored =} (Reader:pass);
+-- and the greatest feed.scored.
 local function feeds_of(self, guesses)
   local feeds, scored = {}, 1
   for s, text in pairs(self.texts) do
@@ -254,7 +255,7 @@ function Scheduler:step(whole)
   return changed
 end
 
--- ---- generate ----
+-- ---- generating texts to their ends ----
 
 -- Calls on_token with a list that has, for each text, the new id; false: the text has no new id.
 local function report(texts, known, on_token)

@@ -26,9 +26,9 @@ local function incomplete(text)
   return 0
 end
 
--- Returns the text of the new ids: those after the last call that returned text; "" while the last character is
--- incomplete. Decodes the ids of that call and the new ids together, and removes the text of the former, because
--- decoders treat the first id of a text differently.
+-- Returns the text of the ids added since the last call that returned text; "" while the last character is
+-- incomplete. A decoder treats the first id of a text differently. So this function decodes the ids of that last call
+-- together with the new ids, and removes the text of the former.
 local function fresh_text(self, final)
   local before, all = decoded(self, self.first, self.read), decoded(self, self.first, #self.ids)
   if not final and (incomplete(all) > 0 or all:sub(-3) == "\u{fffd}" and #self.ids - self.read < 4) then return "" end

@@ -29,7 +29,7 @@ function Text:number_after(n)
   return self.drawn[k]
 end
 
--- ---- settings of the next id ----
+-- ---- settings for choosing the next id ----
 
 -- Adds the penalties of ids that the model has written; ids of the prompt do not count.
 local function add_penalties(self, n, adds)
@@ -39,7 +39,8 @@ local function add_penalties(self, n, adds)
   for id, times in pairs(count) do adds[id] = -o.presence_penalty - o.frequency_penalty * times end
 end
 
--- Bans the last id of each bad word whose other ids are the last ids of the text.
+-- Bans each id that would complete a bad word: the last id of a bad word whose other ids are the last ids of the
+-- text.
 local function add_bad_words(self, n, adds)
   for _, word in ipairs(self.o.bad_words or {}) do
     local same = #word - 1 <= n
@@ -88,7 +89,7 @@ function Text:has_edits()
     o.frequency_penalty ~= 0
 end
 
--- ---- progress ----
+-- ---- appending ids and ending the text ----
 
 -- Appends an id. Ends the text if the id is a stop id, the new text contains a stop string or is complete JSON
 -- (option response_format), or the text has its maximum length.

@@ -24,7 +24,7 @@ local FORMS <const> = 48 -- maximum number of compiled forms of a step: combinat
 
 local kept = setmetatable({}, {__mode = "k"}) -- model -> its cached writers, most recently used first
 
--- ---- creating a writer ----
+-- ---- creating a writer and its compiled steps ----
 
 -- Calls fn in eval mode and without gradients, and restores the model's modes afterwards.
 local function quietly(model, fn, ...)
@@ -40,7 +40,7 @@ local function quietly(model, fn, ...)
   return table.unpack(results, 2, results.n)
 end
 
--- Returns the features of the entries `last` of each row, (batch, n, width). last: i64 (batch, n).
+-- Returns the features of some entries of each row, (batch, n, width). last: indices of the entries, i64 (batch, n).
 local function entries_at(x, last)
   local batch, n, width = x.shape[1], last.shape[2], x.shape[3]
   return x:gather(1, layout.on_mesh_of(last, x):reshape{batch, n, 1}:expand{batch, n, width})
@@ -107,7 +107,7 @@ local function new(model, batch, room, where)
   return self
 end
 
--- ---- keeping writers ----
+-- ---- caching the writers of a model ----
 
 -- Appends the contents of t to state, in sorted order: tensors, functions, plain values, and nested tables. A table
 -- that occurs again is appended as its number.
@@ -155,7 +155,7 @@ local function is_as_before(self, state, generation)
   return true
 end
 
--- Returns the key of a writer: a text of the batch size, the number of positions and the layout.
+-- Returns the key of a writer: a string of the batch size, the number of positions and the layout.
 local function key_of(batch, room, where)
   local sbp = type(where.sbp) == "table" and table.concat(where.sbp, " ") or where.sbp
   return table.concat({batch, room, tostring(where.placement), sbp, tostring(rille._autocast())}, "|")

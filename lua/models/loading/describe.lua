@@ -70,7 +70,7 @@ local function by_layer(d, fn)
   return list
 end
 
--- ---- positions ----
+-- ---- describing rotary positions and windows ----
 
 local old_names = {su = "longrope"}
 
@@ -120,16 +120,18 @@ local function slide(d, c, slides)
   d.windows = by_layer(d, function(i) return d.types[i + 1] == "sliding_attention" and c.sliding_window end)
 end
 
--- every n-th layer attends to all keys, the other layers use sliding windows
+-- returns slides(i) for models in which every n-th layer attends to all keys, and all other layers use sliding
+-- windows
 local function every(n) return function(i) return (i + 1) % n ~= 0 end end
 local function always() return true end
 
--- ---- experts ----
+-- ---- describing mixtures of experts ----
 
 -- Checks the groups of experts, of which each row chooses the best.
 local function check_groups(o)
   if not o.groups or o.groups == 1 then return end
-  local least = o.group_score and 1 or 2 -- number of experts by which a group counts
+  -- number of experts whose scores rank a group: its best expert, or its two best
+  local least = o.group_score and 1 or 2
   check.that(o.count % o.groups == 0 and o.count // o.groups >= least,
     "n_group must divide %d, the number of experts, into groups of at least %d; found %d", o.count, least, o.groups)
   check.count("the experts", "topk_group", o.top_groups)
@@ -186,7 +188,7 @@ local function latent(d, c, interleaved)
   end
 end
 
--- ---- architectures ----
+-- ---- describing decoders, by model_type ----
 
 -- model_type -> function that edits the description d according to the config.json c; d begins with Llama's choices.
 local families = {}
@@ -486,7 +488,7 @@ function families.gpt_bigcode(d, c)
   d.qkv_bias, d.out_bias, d.mlp_bias, d.kv_heads = true, true, true, c.multi_query ~= false and 1 or d.heads
 end
 
--- ---- encoders ----
+-- ---- describing encoders, by model_type ----
 
 -- Sets the task from the class name in `architectures`. stem: the class name without its ending, such as Bert; pools:
 -- true if the base model has a pooler.

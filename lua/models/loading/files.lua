@@ -18,8 +18,9 @@ local files = {}
 
 local HEAD = "lm_head.weight"
 
--- Calls visit(row) for each row of the kind's naming table, with %d replaced by each layer's number: {theirs, ours,
--- ours..., turn =, ...}. rows: the naming table, if the file's names are not Hugging Face's.
+-- Calls visit(row) for each row of the kind's naming table, which maps a tensor of the file to parameters of Rille:
+-- {theirs, ours, ours..., turn =, ...}. Replaces %d in names by the number of each layer. rows: the naming table, if
+-- the file's names are not Hugging Face's.
 function files.each_row(kind, config, visit, rows)
   if rows or type(kind.names) == "function" then
     for _, row in ipairs(rows or kind.names(config)) do visit(row) end
@@ -35,7 +36,7 @@ function files.each_row(kind, config, visit, rows)
   visit{HEAD, HEAD, head = true}
 end
 
--- ---- file to model ----
+-- ---- loading a model from a file ----
 
 local function is_ignored(kind, name)
   for _, pattern in ipairs(kind.ignored) do
@@ -254,7 +255,7 @@ function files.load(kind, path, options, complete)
   return model
 end
 
--- ---- model to file ----
+-- ---- saving a model to a folder ----
 
 local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 = "float64"}
 

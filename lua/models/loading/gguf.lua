@@ -14,9 +14,9 @@ local gguf = {}
 -- patterns of tensor names: the tensors with these names contain settings, not parameters
 gguf.ignored = {"^rope_freqs%.weight$", "^rope_factors_%a+%.weight$"}
 
--- ---- metadata ----
+-- ---- reading the metadata of a file ----
 
--- Keys of an architecture's metadata whose values are not counts, with the type of the value.
+-- Metadata key of an architecture -> type of its value, for keys whose values are not counts.
 local kind_of = {}
 for kind, keys in pairs{
   number = "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon rope.freq_base rope.freq_base_swa rope.scaling.factor " ..
@@ -84,7 +84,7 @@ function gguf.vocabulary(path)
   return v
 end
 
--- ---- architectures ----
+-- ---- converting the metadata of each architecture ----
 
 local tanh = "gelu_pytorch_tanh"
 local after = {norm3 = "post_attention_norm", norm4 = "post_ffw_norm"}
@@ -241,7 +241,7 @@ local function words_of(who, path, get, has, has_file)
   return c
 end
 
--- ---- names of tensors ----
+-- ---- mapping tensor names to Rille's ----
 
 local base = {
   embed = "token_embd", layer = "blk.%d.", norm = "output_norm", head = "output", norm1 = "attn_norm", norm2 = "ffn_norm",
@@ -253,13 +253,15 @@ local base = {
   kv = "attn_kv_b", shared_gate_proj = "ffn_gate_shexp", shared_up = "ffn_up_shexp", shared_down = "ffn_down_shexp", shared_gate = "ffn_gate_inp_shexp",
 }
 
--- Joins a latent attention's two projections, keys (heads, rank, keys) and values (heads, values, rank), to one.
+-- Joins the two projections of multi-head latent attention (latent.lua) into one: the projection to keys (heads,
+-- rank, keys) and the projection to values (heads, values, rank).
 local function keys_and_values(parts)
   local both = rille.concat({parts[1]:transpose(1, 2), parts[2]}, 1)
   return both:reshape{-1, both.shape[3]}
 end
 
--- Changes the rows of the naming table for a file that stores the projection of keys and values in two tensors.
+-- Changes the naming table (file's tensor names -> Rille's) for a file that stores the projection of keys and values
+-- in two tensors.
 local function with_split_latent(rows)
   local list = {}
   for _, row in ipairs(rows) do
@@ -285,7 +287,8 @@ local function names_of(spec, words, has)
   return n
 end
 
--- Marks the rows of the naming table whose tensors the converter has changed.
+-- Marks the rows of the naming table (file's tensor names -> Rille's) whose tensors llama.cpp's converter has
+-- changed.
 local function mark(rows, spec, c)
   for _, row in ipairs(rows) do
     if spec.pairs and row[1]:find("attn_q%.") then row.pairs = c.heads end
@@ -295,7 +298,7 @@ local function mark(rows, spec, c)
   return rows
 end
 
--- ---- reading ----
+-- ---- opening a file for loading ----
 
 -- Removes the tensors of the last `extra` layers (nil: 0) from a file's contents. These layers predict further ids
 -- and are not part of the model. layers: number of all layers; pattern: matches tensor names, and captures the
@@ -341,7 +344,7 @@ function gguf.open(who, path, format)
     splits_latent = has"attn_k_b.weight"}
 end
 
--- Returns the naming table (rows, names.lua) of an opened file for a model with this config.
+-- Returns the naming table of an opened file (file's tensor names -> Rille's) for a model with this config.
 function gguf.rows(file, config)
   local rows = names.rows(file.words.model_type, config, file.names)
   return mark(file.splits_latent and with_split_latent(rows) or rows, file.spec, config)

@@ -61,7 +61,8 @@ local function described(model_type, more)
   return kind
 end
 
--- Returns {new =, load =} of a model_type, and its kind. more: fields of the kind that replace those set here.
+-- Returns the public table {new =, load =} of a model_type, and its kind: the table of language.lua that says how
+-- such a model is built and loaded. more: fields of the kind that replace those set here.
 function kinds.of(model_type, more)
   if not made[model_type] then
     local kind = others[model_type] or described(model_type, more)

@@ -37,7 +37,7 @@ local function adapters(where, m)
   return list, paths
 end
 
--- ---- adding ----
+-- ---- adding adapters to a model ----
 
 -- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: path of a layer -> options of its
 -- nn.LoRA.
@@ -86,10 +86,10 @@ local function targeted(m, targets)
   return list
 end
 
--- ---- folders of PEFT ----
+-- ---- loading and saving folders of PEFT ----
 
--- Returns the naming rows (pieces.lua) of the model's linear layers, with names of layers, without ".weight". turned:
--- the weight is transposed in the file.
+-- Returns the naming rows (pieces.lua) {theirs, ours, ...} of the model's linear layers. The names are those of
+-- layers, without ".weight". turned: the weight is transposed in the file.
 local function rows_of(m)
   local rows = {}
   if not m.kind then
@@ -99,7 +99,8 @@ local function rows_of(m)
   files.each_row(m.kind, m.config, function(row)
     local theirs = row[1]:match("^(.*)%.weight$")
     if not theirs or row.stack or row.view or row.plus then return end
-    -- adds the prefix, which names lack if the kind's `names` is a table and no function
+    -- adds the file's prefix: the names lack it if the kind's `names` is a table, and have it if `names` is a
+    -- function
     if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
     local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
     for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
@@ -142,8 +143,9 @@ local function alpha_of(c, name)
   return c.lora_alpha
 end
 
--- Adds the adapter of one row to `options` and `values`; the keys of both are paths of layers. a, b: the tensors A
--- and B of the file.
+-- Adds to `options` and `values` the adapters for one tensor of the base model's file. If the tensor joins several
+-- layers' weights, divides the adapter among the layers. The keys of `options` and `values` are paths of layers. a,
+-- b: the adapter's tensors A and B.
 local function divide(m, row, c, a, b, options, values)
   local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
   for k = 2, #row do
@@ -249,7 +251,7 @@ function lora.save(m, dir)
     alpha_pattern = next(alphas) and alphas or nil} .. "\n")
 end
 
--- ---- use ----
+-- ---- merging adapters and switching them off ----
 
 -- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)

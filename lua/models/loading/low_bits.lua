@@ -64,7 +64,7 @@ function low_bits.format(who, path, q)
   return format
 end
 
--- Marks the entries of a file that are dequantised, because the model's dtype must not depend on the dtype of these
+-- Marks those entries of a file that loading dequantises. The model's dtype must not depend on the dtype of these
 -- entries.
 function low_bits.mark(format, contents)
   for _, entry in ipairs(contents) do

@@ -131,7 +131,8 @@ local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
--- Returns the rows for a layer's experts. at: the layer's prefix in the file; our: the layer's prefix in Rille.
+-- Returns the naming rows {theirs, ours, ...} for a layer's experts. at: the layer's prefix in the file; our: the
+-- layer's prefix in Rille.
 local function expert_rows(c, n, at, our, add, pair)
   local e = c.experts
   pair(at .. n.router, {our .. "router"}, e.bias)
@@ -201,7 +202,7 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.sinks then add{at .. n.sinks, our .. "sinks"} end
 end
 
--- Adds the rows for the task of an encoder.
+-- Adds the naming rows {theirs, ours, ...} for the task of an encoder.
 local function task_rows(c, n, pair, norm)
   local task = c.task and n[c.task]
   if not task then return end
@@ -210,7 +211,8 @@ local function task_rows(c, n, pair, norm)
   if task.out then pair(task.out, {"classifier"}, true) end
 end
 
--- Returns the rows of an encoder. Base models have no prefix, and old files use other names for norms.
+-- Returns the naming rows {theirs, ours, ...} of an encoder. The names in files of base models have no prefix, and
+-- old files use other names for norms.
 local function encoder_names(rows, c, prefix)
   local old = {weight = "gamma", bias = "beta"}
   for _, row in ipairs(rows) do
@@ -221,8 +223,8 @@ local function encoder_names(rows, c, prefix)
   return rows
 end
 
--- Returns functions that append rows to a list: add(row), pair(theirs, ours, bias, how) for a weight and its bias, and
--- norm(theirs, ours) for a norm.
+-- Returns functions that append rows {theirs, ours, ...} to a naming table, which maps the file's tensor names to
+-- Rille's: add(row), pair(theirs, ours, bias, how) for a weight and its bias, and norm(theirs, ours) for a norm.
 function names.writer(c, rows)
   local function add(row) rows[#rows + 1] = row end
   local function pair(theirs, ours, bias, how)
@@ -238,8 +240,8 @@ function names.writer(c, rows)
   return add, pair, norm
 end
 
--- Appends the rows for the blocks and the last norm. c: a complete description; n: names of the file; base: prefix of
--- Rille's names.
+-- Appends the naming rows {theirs, ours, ...} for the blocks and the last norm. c: a complete description; n: names
+-- of the file; base: prefix of Rille's names.
 function names.blocks(c, n, rows, base)
   local add, pair, norm = names.writer(c, rows)
   for i = 0, c.layers - 1 do

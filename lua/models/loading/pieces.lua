@@ -30,8 +30,8 @@ function pieces.axis(row, entry)
   return row.axis or row.turn and not row.stack and #entry.shape == 2 and 2 or 1
 end
 
--- Divides the file's tensor `entry` along an axis (from 1), and returns the k-th piece. shares: number of equal
--- pieces, or a list of shares.
+-- Divides the file's tensor `entry` along an axis (from 1), and returns the k-th part for the parameter `ours`, as a
+-- piece {ours =, theirs =, from =, to =, ...}. shares: number of equal parts, or a list of shares.
 function pieces.part(ours, entry, axis, k, shares, turn)
   local piece = {ours = ours, theirs = entry.name, dtype = entry.dtype, stored = entry.stored, low_bits = entry.low_bits, from = {}, to = {}, skip = 0, turn = turn}
   local before, own, sum = k - 1, 1, shares
@@ -46,7 +46,7 @@ function pieces.part(ours, entry, axis, k, shares, turn)
   return piece
 end
 
--- Returns x; if the row has `turn`, with the last two axes exchanged.
+-- Returns x, with its last two axes exchanged if the file stores the tensor of this row transposed (row.turn).
 local function turned_by(row, x)
   return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x
 end
@@ -73,7 +73,8 @@ local function out_of_pairs(x, n)
   return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)
 end
 
--- Returns the piece for the k-th parameter of a row.
+-- Returns the piece (head of this file) for the k-th parameter of a naming row: the window of the file's tensor
+-- `entry` that contains the parameter.
 function pieces.of_row(row, entry, k)
   local ours, axis, shares = row[k + 1], pieces.axis(row, entry), row.shares or #row - 1
   if not (row.groups or row.stack or row.view or row.pairs or row.plus or row.turn and #entry.shape > 2) then
@@ -97,7 +98,8 @@ function pieces.of_row(row, entry, k)
   return whole
 end
 
--- Returns a row's tensor as the file stores it, made from the model's state (name -> tensor): the reverse of reading.
+-- Returns the tensor of a naming row as the file stores it: joins the row's parameters, the reverse of reading.
+-- state: name of a parameter -> its value.
 function pieces.join(row, state)
   local parts, n = {}, #row - 1
   for k = 1, n do
@@ -177,7 +179,8 @@ local function collector(list)
   end
 end
 
--- Returns a table from the name of each stacked parameter to its number of pieces.
+-- A stacked parameter is stored in the file as several tensors, one per entry of its first axis. Returns a table from
+-- the name of each stacked parameter to the number of these tensors.
 local function stack_sizes(list)
   local sizes = {}
   for _, piece in ipairs(list) do
@@ -186,8 +189,8 @@ local function stack_sizes(list)
   return sizes
 end
 
--- Returns the argument `rows` of rille._windows. A row has a piece's tensor in the file, its window, and the layout
--- and dtype in which the window is read. Fails if a shape does not match.
+-- Returns the argument `rows` of rille._windows, with an entry for each piece of the list: the piece's tensor in the
+-- file, its window, and the layout and dtype in which to read the window. Fails if a shape does not match.
 local function windows(tensors, who, path, list)
   local rows, wrong = {}, {}
   for i, piece in ipairs(list) do

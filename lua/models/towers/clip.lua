@@ -19,7 +19,7 @@ local prepare = require "rille.models.towers.prepare"
 local towers = require "rille.models.towers.towers"
 local vision = require "rille.models.towers.vision"
 
--- ---- texts ----
+-- ---- the tower of texts ----
 
 local Texts = nn.Module:extend("models.Texts")
 
@@ -60,7 +60,7 @@ function Texts:forward(ids, padding)
   return self.head and self.head(one) or one
 end
 
--- ---- images ----
+-- ---- the tower of images ----
 
 -- Pooling of an image: attention of one learned query to all patches, then a feed-forward layer.
 local Pool = nn.Module:extend("models.Pool")
@@ -103,7 +103,7 @@ function Images:forward(images)
   return self.head and self.head(x) or x
 end
 
--- ---- models ----
+-- ---- models of both towers or of one ----
 
 -- Returns the vectors of texts. The field `texts` of the model is its tower. method: name used in messages.
 local function text_vectors(model, method, ids, given)
@@ -166,7 +166,7 @@ function ImageTower:forward(images) return self.images:features(images) end
 function ImageTower:embed(images) return towers.wide(self.images(images)) end
 function ImageTower:describe() return image_words(self.config.images) end
 
--- ---- files ----
+-- ---- loading models from folders ----
 
 local blocks = {layer = "encoder.layers.%d.", norm1 = "layer_norm1", norm2 = "layer_norm2", q = "self_attn.q_proj",
   k = "self_attn.k_proj", v = "self_attn.v_proj", out = "self_attn.out_proj", up = "mlp.fc1", down = "mlp.fc2"}
@@ -182,7 +182,8 @@ local text_sizes = {"vocab_size", "max_position_embeddings", table.unpack(sizes)
 local image_sizes = {"image_size", "patch_size", "num_channels", table.unpack(sizes)}
 
 -- Return the description of a tower, and the keys of config.json for that tower. part: the table of config.json with
--- these keys; nil: config.json has only this tower. defaults: those of the library transformers.
+-- these keys; nil: config.json has only this tower. defaults: the defaults of the library transformers for these
+-- keys.
 local function texts_of(model_type, c, part, defaults, contents)
   local w = towers.words(model_type, c, part, defaults, text_sizes)
   return towers.describe({width = w.hidden_size, layers = w.num_hidden_layers, heads = w.num_attention_heads,
@@ -204,7 +205,8 @@ local clip_defaults = {
     patch_size = 32, num_channels = 3, hidden_act = "quick_gelu", layer_norm_eps = 1e-5},
 }
 
--- Complete the descriptions of CLIP's towers. size: that of the vectors; nil: the tower has no projection.
+-- Complete the descriptions of CLIP's towers. size: size of the vectors that a tower returns; nil: the tower has no
+-- projection.
 local function clip_texts(model_type, c, part, contents, size)
   local d, w = texts_of(model_type, c, part, clip_defaults.texts, contents)
   d.is_causal, d.projection, d.head_bias = true, size, false
@@ -257,9 +259,10 @@ local function of_siglip(c, contents, model_type)
   return d
 end
 
--- Returns the function that converts the config.json of a tower alone to a config (towers.kind). field: "texts" or
--- "images"; describe: describes the tower. head: name of the projection's tensor, if the tower may have a projection.
--- Names in old files have the prefix that names in files of both towers have.
+-- Returns a function that converts the config.json of a tower alone to a config (towers.kind). field: "texts" or
+-- "images", the field of the config. describe_tower: function that returns the tower's description. head: name of the
+-- projection's tensor, if the tower may have a projection. In old files, the tensor names have the prefix that they
+-- have in files of both towers.
 local function alone(field, describe_tower, head)
   return function(c, contents, model_type)
     local projects = head and (towers.has(contents, "^" .. head) or towers.has(contents, ("^%s%%.head%%.weight"):format(field)))
@@ -269,7 +272,7 @@ local function alone(field, describe_tower, head)
   end
 end
 
--- Appends the rows of the naming table for SigLIP's pooling layer.
+-- Appends the tensor names of SigLIP's pooling layer, in the file and in the model, to the naming table `list`.
 local function pool_rows(list, at)
   local theirs, ours = at .. "head.", "images.pool."
   list[#list + 1] = {theirs .. "probe", ours .. "probe"}

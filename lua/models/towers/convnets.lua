@@ -72,7 +72,7 @@ local function each_block(c, visit)
   end
 end
 
--- ---- ResNet ----
+-- ---- layers and loading of ResNet ----
 
 -- A convolution without bias, and a norm.
 local Conv = nn.Module:extend("models.ConvNorm")
@@ -145,7 +145,8 @@ local function of_resnet(c, contents, model_type)
   return d
 end
 
--- Appends the rows of the naming table for a convolution with its norm.
+-- Appends the tensor names of a convolution and its norm to the naming table `list`. theirs, ours: prefixes of the
+-- names in the file and in the model.
 local function conv_rows(list, theirs, ours)
   list[#list + 1] = {theirs .. "convolution.weight", ours .. "conv.weight"}
   for _, part in ipairs{"weight", "bias", "running_mean", "running_var"} do
@@ -169,7 +170,7 @@ local function resnet_rows(c)
   return list
 end
 
--- ---- ConvNeXt ----
+-- ---- layers and loading of ConvNeXt ----
 
 -- Applies a module that works on the last axis, such as a norm, to the channels of x (batch, channels, height,
 -- width).

@@ -8,7 +8,7 @@ local layout = require "rille.base.layout"
 local RATE <const>, WINDOW <const>, HOP <const> = 16000, 400, 160
 local HALF <const> = WINDOW // 2
 
--- ---- tables ----
+-- ---- constant matrices: Fourier transform and mel filters ----
 
 -- Returns the matrix of the discrete Fourier transform of a window, (samples, 2 * frequencies): cosines, then sines,
 -- both multiplied by Hann's window.
@@ -50,7 +50,7 @@ local function table_of(key, make)
   return made[key]
 end
 
--- ---- spectrogram ----
+-- ---- computing a spectrogram ----
 
 -- Returns x (batch, samples), cut or padded with zeros to n samples, and then extended at both ends by half a window
 -- of reflected samples.

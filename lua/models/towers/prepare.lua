@@ -11,7 +11,7 @@ local resample = require "rille.data.resample"
 
 local prepare = {}
 
--- ---- files ----
+-- ---- reading and writing a folder's description ----
 
 local FILE <const> = "preprocessor_config.json"
 
@@ -29,7 +29,7 @@ function prepare.write(model_type, dir, config)
   rille._write(("models.%s: save"):format(model_type), dir .. "/" .. FILE, json.encode(config.pixels) .. "\n")
 end
 
--- ---- descriptions ----
+-- ---- completing the description of images ----
 
 local function square(n) return {height = n, width = n} end
 
@@ -103,7 +103,7 @@ local function described(who, own, model_type, channels)
   return d
 end
 
--- ---- steps ----
+-- ---- resizing, cropping and normalising images ----
 
 -- Returns the height and the width to which images of a size are resized, and the size of a crop that follows, or nil.
 local function sizes(d, height, width)

@@ -61,8 +61,9 @@ function Relative.list(how, c)
   return list
 end
 
--- Returns a function mask(i) that returns the mask of layer i. q: positions of queries; nil: 0, 1, 2... finish(bias):
--- adds the mask of keys that no query attends to.
+-- Returns a function mask(i), which returns the attention mask of layer i. list: the tables of the layers. q:
+-- positions of the queries; nil: 0, 1, 2... finish(bias) returns the bias with an additional mask of the keys that no
+-- query may attend to.
 function Relative.masks(list, x, q, keys, finish)
   q = q or rille.arange(keys, {placement = x.placement, sbp = layout.replicated(x.placement)}):reshape{1, keys, 1}
   local made = {}

@@ -24,7 +24,7 @@ local Relative = require "rille.models.towers.relative"
 local sampling = require "rille.models.generation.sampling"
 local towers = require "rille.models.towers.towers"
 
--- ---- cross-attention ----
+-- ---- attention to the encoder's features ----
 
 local Cross = Attention:extend("models.CrossAttention")
 
@@ -56,7 +56,7 @@ function Block:forward(x, mask, cache, memory)
   return x + self.mlp(self.norm2(x))
 end
 
--- ---- the model ----
+-- ---- the model of encoder and decoder ----
 
 local Model = towers.Model:extend("models.seq2seq")
 Model.parallel = {embedding = "embed_tokens", head = "lm_head"}
@@ -129,7 +129,8 @@ local function target_masks(self, x, at, keys)
   return Relative.masks(self.decoder_bias, x, q, keys, function(bias) return rille.where(sees, bias, -math.huge) end)
 end
 
--- Returns the decoder's features of the targets. memory: one for all layers, or a list by layer; see Cross.
+-- Returns the decoder's features of the targets. memory: what the cross-attention attends to (see Cross:forward), one
+-- table for all layers, or a list by layer.
 function Model:decode(targets, memory, cache)
   local x, n, c = self.embed_tokens(targets), targets.shape[2], self.config
   local later = cache and cache:positions()
@@ -148,7 +149,7 @@ function Model:forward(inputs, targets, given)
   return self:logits(self:decode(targets, {features = features, mask = mask}))
 end
 
--- ---- generation ----
+-- ---- generating texts from inputs ----
 
 -- A language model (language.lua) for generation, whose blocks attend to the stored keys and values of the inputs. A
 -- Listener is no module.
@@ -248,7 +249,7 @@ end
 -- Returns the default first id of a generated text.
 local function start_of(model_type, w) return check.whole(model_type, "decoder_start_token_id", w.decoder_start_token_id, 0) end
 
--- ---- T5 ----
+-- ---- loading T5 from folders ----
 
 local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_heads = 8, vocab_size = 32128,
   layer_norm_epsilon = 1e-6, relative_attention_num_buckets = 32, relative_attention_max_distance = 128, decoder_start_token_id = 0}
@@ -292,7 +293,8 @@ local function t5_names(gated, last)
   return n
 end
 
--- Appends the naming rows of the cross-attention layers. n: names of the norm and the attention within a block.
+-- Appends the tensor names of the cross-attention layers, in the file and in the model, to the naming table `list`.
+-- n: names of the norm and the attention within a block.
 local function cross_rows(list, c, block, n)
   for i = 0, c.layers - 1 do
     local theirs, ours = block:format(i), ("decoder.layers.%d."):format(i)
@@ -323,7 +325,7 @@ local function t5_rows(c)
   return list
 end
 
--- ---- Whisper ----
+-- ---- loading Whisper from folders ----
 
 local Whisper = Model:extend("models.whisper")
 

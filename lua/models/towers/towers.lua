@@ -20,7 +20,7 @@ local words = require "rille.models.loading.words"
 
 local towers = {}
 
--- ---- descriptions ----
+-- ---- reading descriptions from config.json ----
 
 -- Returns the config.json c, or its table `part`, checked and completed with defaults. counts: keys whose values must
 -- be positive integers.
@@ -75,7 +75,7 @@ function towers.classes(c)
   return count > 0 and count or c.num_labels or 2
 end
 
--- ---- parts ----
+-- ---- layers of a tower ----
 
 local Tower = nn.Module:extend("models.Tower")
 Tower.parallel = {norm = "norm"}
@@ -102,9 +102,10 @@ function towers.parameter(shape) return nn.Parameter(rille.zeros(shape)) end
 local Patches = nn.Module:extend("models.Patches")
 towers.Patches = Patches
 
--- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions.
--- c.tokens learned vectors, such as the class token, precede the vectors of the patches. c: width, channels, image
--- and patch (sizes), tokens, patch_bias; flat: parameters have no axis of 1; resizes: images of any size.
+-- Creates the first layer of a vision tower, which converts patches of images to vectors with learned positions. Some
+-- learned vectors, such as the class token, precede the vectors of the patches; c.tokens is their number. Further
+-- fields of c: width, channels, image and patch (sizes), patch_bias. flat: the parameters lack the axis of size 1;
+-- resizes: the model accepts images of any size.
 function Patches:init(c)
   self.image, self.resizes = c.image, c.resizes
   self.conv = nn.Conv2d(c.channels, c.width, c.patch, {stride = c.patch, bias = c.patch_bias})
@@ -142,8 +143,8 @@ function Patches:forward(images)
   return x + positions_of(self, height, width):reshape{1, x.shape[2], size}
 end
 
--- Appends the naming rows of a tower's blocks and last norm. n: names in the file (names.lua). theirs, ours: prefixes
--- of the names in the file and in Rille.
+-- Appends the tensor names of a tower's blocks and last norm, in the file and in the model, to the naming table
+-- `rows`. n: names in the file (names.lua). theirs, ours: prefixes of the names in the file and in the model.
 function towers.rows(rows, c, n, theirs, ours)
   local here = {}
   for key, value in pairs(n) do here[key] = value end
@@ -151,7 +152,7 @@ function towers.rows(rows, c, n, theirs, ours)
   names.blocks(describe.complete(c), here, rows, ours)
 end
 
--- Appends the naming rows for the weight and the bias of a layer.
+-- Appends the names of a layer's weight and bias, in the file and in the model, to the naming table `rows`.
 function towers.pair(rows, theirs, ours, bias)
   rows[#rows + 1] = {theirs .. ".weight", ours .. ".weight"}
   if bias then rows[#rows + 1] = {theirs .. ".bias", ours .. ".bias"} end
@@ -170,7 +171,7 @@ function towers.mask_of(who, ids, given)
   return mask and (mask.dtype == "bool" and mask or mask:ne(0)) or nil
 end
 
--- ---- models ----
+-- ---- common parts of models of towers ----
 
 local Model = language.Model:extend("models.TowerModel")
 towers.Model = Model

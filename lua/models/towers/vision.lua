@@ -53,7 +53,7 @@ function Vision:describe()
     c.image, c.patch)
 end
 
--- ---- files ----
+-- ---- loading models from folders ----
 
 local blocks = {q = "attention.attention.query", k = "attention.attention.key", v = "attention.attention.value",
   out = "attention.output.dense", layer = "encoder.layer.%d.", norm = "layernorm"}
@@ -103,7 +103,8 @@ local function of_dinov2(c, contents, model_type)
   return d
 end
 
--- Returns the naming table. If the model has classes, the names have the prefix `stem`.
+-- Returns a function that returns the naming table of a model, which maps the file's tensor names to the model's. If
+-- the model has classes, the file's names have the prefix `stem`.
 local function rows(stem, more)
   return function(c)
     local at, list = c.heads_of_classes and stem .. "." or "", {}

@@ -90,9 +90,9 @@ function Module.__call(self, ...)
   return call(self, ...)
 end
 
--- Returns true if calling self only runs the forward of a class of Rille; recomputation is allowed. Only such modules
--- may be computed together (__at_once). In a trace, this call counts as a call of self, so the step is traced again
--- if a field of self changes.
+-- Returns true if a call of self only runs the forward of one of Rille's classes: self has no pin and no hooks
+-- (recomputation is allowed). Only such modules may be computed together (__at_once). In a trace, the call of this
+-- function counts as a call of self, so the step is traced again if a field of self changes.
 function Module:__is_plain()
   if rille._tracing() then settings.follow(self) end
   return not pin.of[self] and not hooks.has(self) and rawget(self, "forward") == nil and check.is_own(self.forward)
@@ -154,7 +154,7 @@ function Module:forward(...)
   check.fail("%s has no forward; write function %s:forward(x) return ... end", self.__name, self.__name:match("[%a_][%w_]*$") or "Net")
 end
 
--- ---- walking ----
+-- ---- visiting the parts of a module ----
 
 -- Returns a key as it appears in a path; list members count from 0.
 local function name_in_path(key)
@@ -246,8 +246,8 @@ end
 
 local function nothing() end
 
--- Returns the entries of all parameters and buffers by name. A tensor with two names is listed twice; one name for
--- two tensors is an error.
+-- Returns a list with an entry for each name of each parameter and buffer: {name =, tensor =, kind =, holder =, key
+-- =}. A tensor with two names has two entries; one name for two tensors is an error.
 local function named(module)
   local list, called = {}, {}
   walk(module, "", {}, nothing, function(name, t, kind, holder, key)
@@ -258,7 +258,8 @@ local function named(module)
   return list
 end
 
--- Returns the entries of the wanted kind (nil: of both kinds): {{name, tensor, holder, key}, ...}.
+-- Returns the parameters or buffers, or both if `wanted` is nil, as a list of {name, tensor, holder, key}. wanted:
+-- "parameter" or "buffer".
 local function entries(module, wanted)
   local list = {}
   for _, found in ipairs(named(module)) do
@@ -284,7 +285,8 @@ function Module:named_modules()
   end
 end
 
--- Returns an iterator over the entries. The iterator returns each tensor once, with the tensor's first name.
+-- Returns an iterator over a list of {name, tensor, ...}. The iterator returns each tensor once, with the first of
+-- its names.
 local function once(list)
   local seen, i = {}, 0
   return function()
@@ -335,7 +337,7 @@ function Module:apply(fn)
   return self
 end
 
--- ---- state ----
+-- ---- reading and replacing parameters and buffers ----
 
 -- Returns a table from name to value of each parameter and buffer; later updates do not change the values.
 function Module:state_dict()
@@ -354,7 +356,7 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- Groups the entries by tensor, in order: {{tensor, {name, ...}}, ...}.
+-- Groups a list of {name, tensor, ...} by tensor, in order: {{tensor, {name, ...}}, ...}.
 local function by_tensor(list)
   local groups, group_of = {}, {}
   for _, entry in ipairs(list) do
@@ -427,7 +429,7 @@ end
 
 Module.load, Module.__saved = files.load, files.saved
 
--- ---- modes and layouts ----
+-- ---- setting training modes, layouts and dtypes ----
 
 function Module:train(on)
   on = check.flag(self.__name .. ":train", "the argument", on == nil or on)
@@ -482,7 +484,7 @@ function Module.tie(a, name, b, other)
   kind_of[b][other] = kind_of[a][name]
 end
 
--- ---- inspection ----
+-- ---- showing a module's parts and statistics ----
 
 -- Shows the module's parts, with the shapes, layouts and bytes per device of their parameters: net:show(["net.svg"]).
 function Module:show(path) return require("rille.show.net")(self, path) end

@@ -22,10 +22,11 @@ function panels.least_common(a, b)
 end
 
 -- Cache: x -> its gathered panels. Layers that read the same x share the panels, until the call of the outermost
--- pinned module ends.
+-- module with pinned layouts ends.
 local gathered, depth = {}, 0
 
--- Marks a call of a pinned module until the end of the block: local call <close> = panels.call()
+-- Marks a call of a module with pinned layouts (pin.lua), until the end of the block: local call <close> =
+-- panels.call()
 local ends = setmetatable({}, {__close = function()
   depth = depth - 1
   if depth == 0 then gathered = {} end
@@ -35,7 +36,8 @@ function panels.call()
   return ends
 end
 
--- Returns the `count` panels of x, each (batch, length, in / count) and replicated along its last dimension.
+-- Returns the `count` panels of x, each (batch, length, in / count) and replicated along its last dimension. cut:
+-- number of equal parts of x's last dimension that are on separate ranks; a panel has the same share of each part.
 local function panels_of(x, cut, count)
   local batch, length, width = table.unpack(x.shape)
   local parts = x:reshape{batch, length, cut, count, width // (cut * count)}

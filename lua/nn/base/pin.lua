@@ -78,7 +78,7 @@ local function in_panels(m, p, x)
   return biased(panels.product(x, m.weight, p.use and p.use.weight or m.weight.sbp, p.panels), m.bias)
 end
 
--- ---- arguments of a stage besides the first ----
+-- ---- moving all arguments but the first to the placement of a stage ----
 
 -- during a call of the whole model: tensor -> placement -> copy of the tensor on it, so that the blocks of a stage
 -- share one transfer
@@ -103,8 +103,9 @@ local function on_placement(t, placement)
 end
 
 -- Moves v, a tensor or a table of tensors, to the placement, and returns the result. If all tensors of a table are on
--- the placement already, returns the table itself. copies[table]: {as = its copy, at_first = the contents of the copy
--- before the call}; true during the traversal.
+-- the placement already, returns the table itself; otherwise returns a copy of the table. Records the copies in
+-- copies[table]: {as = the copy, at_first = the contents of the copy before the call}. During the traversal of a
+-- table, copies[table] is true.
 local function table_on_placement(v, placement, copies)
   if layout.is_tensor(v) then return on_placement(v, placement) end
   if type(v) ~= "table" or getmetatable(v) ~= nil then return v end
@@ -135,9 +136,10 @@ local function put_back(copies, results)
   end
 end
 
--- ---- the call ----
+-- ---- calling a module with its pinned layouts ----
 
--- Calls m with its pin. Runs the part of the call that uses parameters as around(f, ...), which returns f(...).
+-- Calls m with its pin. around(f, ...) calls f(...) and returns its results; it runs the part of the call that uses
+-- parameters, with recomputation in the backward pass if m asks for that.
 function pin.call(m, p, around, x, ...)
   local call <close> = panels.call()
   local whole <close> = p.whole and whole_call() or nil

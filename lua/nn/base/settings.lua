@@ -26,7 +26,7 @@ end
 
 settings.nowhere = {training = true, theirs = true} -- names of fields that do not influence results
 
--- Settings that may differ between two runs of one training, because these settings influence only training, or the
+-- Fields that are settings, but may differ between two runs of one training: they influence only training, or the
 -- maximum length.
 local free = {dropout = true, p = true, momentum = true, label_smoothing = true, length = true}
 
@@ -137,7 +137,7 @@ function settings.class_of(m)
   return class.__name
 end
 
--- ---- in compiled steps ----
+-- ---- the fields of modules on which compiled steps depend ----
 
 -- Returns true if the module's class is a Rille class with a forward, or extends one.
 local function extends_ours(m)
@@ -175,7 +175,8 @@ end
 -- Returns true if m is an instance of a user's class.
 function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
 
--- Reports to lua/step/reach.lua the fields of m that compiled steps follow.
+-- Reports the fields of m that compiled steps follow, as the walk of lua/step/reach.lua requires: calls note(m, key)
+-- for each field, and visit(member, key) for each module in m.
 function list_fields(m, note, visit)
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")

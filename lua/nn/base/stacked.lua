@@ -35,7 +35,8 @@ local function fits(x, layers, dtype)
   return first.weight.shape[1] % layout.shard_count(first.weight, 0) == 0
 end
 
--- Stacks the layers' tensors of that name into one 16-bit tensor.
+-- Stacks the layers' tensors called `name` (weight or bias) into one 16-bit tensor. cuts: number of ranks over which
+-- a tensor's rows are sharded.
 local function stack(layers, name, cuts, dtype)
   local parts, shape = {}, layers[1][name].shape
   for i, m in ipairs(layers) do parts[i] = m[name]:reshape{cuts, shape[1] // cuts, table.unpack(shape, 2)} end

@@ -43,7 +43,7 @@ local function for_each_head(k, q)
   return k:index_select(1, rille.tensor(of, {dtype = "i64", placement = q.placement, sbp = ids_sbp(q)}))
 end
 
--- Reshapes a mask to match grouped queries.
+-- Reshapes a mask to match queries whose heads are divided into groups (in_groups()).
 local function grouped(who, t, count, groups)
   if not t or t.ndim <= 2 then return t end
   local n = t.shape[t.ndim - 2]

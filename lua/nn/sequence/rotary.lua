@@ -103,7 +103,8 @@ end
 
 local unscaled = {rope_type = "default"}
 
--- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: see `scalings`.
+-- Returns the frequencies, f64 {1, size / 2}, and the factor of cos and sin. long: true if the text is longer than
+-- the length of the original training; only LongRoPE has other frequencies then.
 local function frequencies(size, options, long)
   local list = {}
   local scaling = options.scaling or unscaled
@@ -188,8 +189,8 @@ local function new_tables(self, placement)
   local of = {base = self.base, size = self.size, length = self.length, scaling = self.scaling and copy_of(self.scaling)}
   local where = {base = of.base, scaling = of.scaling, placement = placement}
   local new = {placement = placement, short = {length = 0}, long = {length = 0}, of = of, where = where,
-    -- a table with one row per position and no columns: looking up a position of self.length or more in it is an
-    -- error
+    -- table for a check of positions, with a row per position and no columns: looking up a position of self.length or
+    -- more is an error
     there = trace.outside(rille.zeros, {of.length, 0}, {dtype = "f64", placement = placement, sbp = layout.replicated(placement)})}
   new.short.frequency, new.magnitude = trace.outside(frequencies, of.size, where)
   if is_long(of.length, of.scaling) then new.long.frequency = trace.outside(frequencies, of.size, where, true) end
@@ -212,7 +213,7 @@ function Rotary:on(placement)
   return kept
 end
 
--- Returns the tables for at least `positions` positions, and for at most self.length.
+-- Returns the tables of cosines and sines for at least `positions` positions, and for at most self.length.
 function Rotary:tables(placement, positions)
   local kept = self:on(placement)
   positions = math.min(positions, self.length)
@@ -227,8 +228,9 @@ function Rotary:tables(placement, positions)
   return own.cos, own.sin
 end
 
--- Computes the tables for explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n). lengths: i64 (batch, n or 1),
--- lengths of the positions' texts; nil: a text ends at each position, as when it is generated.
+-- Computes the tables for explicit positions, (batch, 1, n, size / 2). at: i64 (batch, n). lengths: i64 (batch, n or
+-- 1), length of the text to which each position belongs, which selects one of LongRoPE's two lists of factors; nil:
+-- at + 1, as for a text that is being generated.
 function Rotary:tables_at(at, lengths)
   local kept, batch, n = self:on(at.placement), at.shape[1], at.shape[2]
   local frequency = kept.short.frequency
@@ -241,7 +243,8 @@ function Rotary:tables_at(at, lengths)
   return turns(angle:reshape{batch, 1, n, self.size // 2}, "f32", kept.magnitude)
 end
 
--- Rotates pairs of x by tables that may differ between rows of a batch.
+-- Rotates pairs of elements of x by the angles with these cosines and sines, which may differ between the rows of a
+-- batch.
 local function rotate(x, cos, sin, interleaved)
   local size, half, last = x.shape[4], x.shape[4] // 2, x.ndim - 1
   local function part(k)
