@@ -17,8 +17,8 @@ local function permutations(list, at, found)
   return found
 end
 
--- Cases by name. Columns: a function of the leaves, and the sizes of the leaves. The function returns tensors, several
--- of which are results of one operator.
+-- Cases by name. Columns: a function of the leaves, and the sizes of the leaves. The function returns tensors,
+-- several of which are results of one operator.
 local cases = {
   topk = {function(x) return x:topk(2, 0) end, {4, 3}},
   ["topk and its sum"] = {function(x)
