@@ -106,9 +106,9 @@ names_itself(const struct sample *s, int k, int d)
     return false;
 }
 
-/* Returns true unless an operator's help page may state a wrong shape. If a record states no shape, has no
- * attribute keepdim and does not broadcast, its page says that the result has the shape of the first operand. This
- * must then be true of the sample. */
+/* Returns true unless an operator's help page may state a wrong shape. The page of an operator without a stated
+ * shape, keepdim or broadcasting says that the result has the shape of the first operand. This must be true of the
+ * sample. */
 static bool
 shape_is_stated(const struct sample *s)
 {
