@@ -720,7 +720,7 @@ test_nonsense(void)
 }
 
 /* Lets worker 1 of 3 report signals. handled: true: the user's program handles signals, so the coordinator must
- * report the signal and keep the worker; false: the coordinator must drop the worker. Returns true if it does so. */
+ * report the signal and keep the worker; false: the coordinator must drop the worker. Returns true if this holds. */
 static bool
 pass(uint32_t number, uint64_t signals, bool handled)
 {

@@ -14,7 +14,7 @@ struct piece { /* A run of consecutive bytes. */
 static struct piece expected[1 << 16], found[1 << 16];
 
 /* Appends the rows of a copy to a list of byte ranges. Joins a row with the previous range if both ranges are
- * consecutive, in the file and in memory. */
+ * consecutive, at both ends of the copy. */
 static int
 add_rows(struct piece *list, int n, const struct shard_copy *c)
 {

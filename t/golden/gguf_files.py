@@ -286,7 +286,7 @@ def common_rows(entries):
         for row in rows:
             here.setdefault(row[2], []).append(row)
         for name, list_of in here.items():
-            # the rule contains values, or combines tensors of several experts
+            # leaves out values, and tensors of several experts
             if found.setdefault(name, list_of) != list_of or name == "-" or "[" in name:
                 differ.add(name)
     return sorted(row for name, list_of in found.items() if name not in differ for row in list_of)

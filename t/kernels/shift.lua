@@ -11,7 +11,7 @@ local shifts = {0, 1e2, 1e3, 1e5, -1e5}
 
 rille.manual_seed(tap.seed(5))
 
--- Returns random operands. With few rows, the test uses other layouts than with many: splitting the columns then
+-- Returns random operands. With few rows, operators choose other layouts than with many: splitting the columns then
 -- costs little, because only one number per row (a maximum or sum) is sent.
 local function drawn(rows)
   return {

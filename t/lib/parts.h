@@ -263,8 +263,8 @@ parts_run(struct parts *x)
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
             if (ended[m]) continue;
-            /* Unlocks the memory of partition m. The bus unlocks a region only when it switches threads, and it
-             * never switches if all partitions run on one thread. */
+            /* Unlocks the memory of partition m. The bus does so only when it selects a thread to run, and it
+             * selects none if a partition has a single thread. */
             open_ground(x, m);
             ended[m] = !engine_step(x->engine[m]);
             if (ended[m]) part_end(x, m, &x->status[m]);

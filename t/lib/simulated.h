@@ -272,7 +272,7 @@ on_cut(void *arg, int peer)
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
     /* The controller kills a lost worker of its own host before it continues. A lost worker of the other host is
-     * killed by the workers that map the same segment; `others` is true if there are any. */
+     * killed by the workers that map the same segment; `others` is true if such workers exist. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != w->index && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&

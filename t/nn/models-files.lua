@@ -117,7 +117,7 @@ tap.group("a rank reads only what it holds", function()
   local at, big = tap.folder(), {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}
   rille.models.gpt2.new(big):save(at)
   local bytes = assert(io.open(at .. "/model.safetensors")):seek("end")
-  -- a file that contains only zeros after its header, so that it is sparse
+  -- a sparse file: only zeros follow the header
   local llmc, d = assert(io.open(at .. "/big.bin", "wb")), big.width
   for _, n in ipairs{20240326, 3, big.length, big.vocab, big.layers, big.heads, d, big.vocab} do llmc:write(("<i4"):pack(n)) end
   llmc:seek("set", 1024 + 4 * ((big.vocab + big.length + 2) * d + big.layers * (12 * d * d + 13 * d)) - 1)

@@ -495,7 +495,7 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts, a single number. Its gradient must reach all blocks, whatever their devices.
+-- Checks the balance loss of experts, a single number. Its gradient must reach all blocks, on any devices.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)

@@ -178,7 +178,7 @@ do
   end
 end
 
--- Checks options whose values are functions, and classes whose options changed after their state was saved to a file.
+-- Checks options whose values are functions, and classes whose options changed after their state was saved.
 do
   local function class(options) return optim.class{name = "Own", options = options, update = function(o, p, g) return p - g * o.lr end} end
   local p = rille.tensor({1, 2}, {requires_grad = true})

@@ -169,8 +169,7 @@ tap.group("sizes that do not divide", function()
   end
 end)
 
--- Checks that a schedule search counts all bytes that stages hold, including shards of which a plan keeps only a
--- view.
+-- Checks that a schedule search counts all bytes that stages hold, including shards of views.
 tap.group("schedules of stages that are split", function()
   local dealings = {
     {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},

@@ -32,7 +32,7 @@ test_sizes(void)
             continue;
         }
         wrong += b->bytes != n || (uintptr_t)b->data % 64 != 0 || b->nref != 1;
-        /* writes all bytes, so that AddressSanitizer checks that they belong to the buffer */
+        /* writes all bytes; AddressSanitizer checks that the bytes belong to the buffer */
         memset(b->data, 0xab, n);
         waste += pool_count(p).live_bytes > MAX(n + n / 8, (size_t)512);
         buffer_drop(&b);

@@ -13,7 +13,7 @@ static struct {
     pthread_cond_t passed;
     int turn; /* number of hand-overs so far; thread turn % THREADS owns the session */
     struct rille_session *s;
-    struct rille_tensor *x; /* tensor that each owner doubles */
+    struct rille_tensor *x; /* tensor, which is doubled in each turn */
     struct rille_graph *g;
     int refused, failed;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
