@@ -1,8 +1,9 @@
 /* alloc.c - tests that Rille's own code allocates no memory during a run.
  *
- * The test replaces malloc() and related functions by functions that count calls. The return address shows who
- * calls: this program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). The test takes the runner
- * from the plan cache and runs it again, so that only the run is counted, not tracing and planning. */
+ * The test replaces malloc() and related functions by functions that count calls. The return address shows who calls:
+ * this program, which contains Rille, or a shared library (oneDNN, OpenMP, ZeroMQ). The test takes a runner (a plan
+ * that is ready to run) from the plan cache and runs it again, so that only the run is counted, not tracing and
+ * planning. */
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/run/runner.h"
@@ -20,7 +21,7 @@ main(void)
 }
 #else
 
-/* ---- counting ---- */
+/* ---- counting allocations ---- */
 
 extern char __executable_start, etext; /* begin and end of the program's code, defined by the linker */
 void *__libc_malloc(size_t n);
@@ -84,7 +85,7 @@ posix_memalign(void **p, size_t align, size_t n)
     return *p ? 0 : ENOMEM;
 }
 
-/* ---- runs ---- */
+/* ---- runs that must not allocate ---- */
 
 /* Returns the runner used last. */
 static struct runner *
@@ -98,7 +99,7 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
 {
     enum { RUNS = 50 };
     struct rille_counters before, after;
-    /* the first run is not counted, because libraries allocate memory in it */
+    /* counts from the second run on, because libraries allocate memory in the first one */
     int status = engine_run(s->engine, &r->run);
     rille_count(s, &before);
     atomic_store(&ours, 0);
@@ -114,8 +115,8 @@ repeat(struct rille_session *s, struct runner *r, const char *name)
     ok(after.runs - before.runs == RUNS && after.acts > before.acts, "%s: the plan did run", name);
 }
 
-/* Checks a step without micro-batches. The step computes values, gradients and updates, so it runs every other kind
- * of actor. */
+/* Checks a step without micro-batches. The step computes values, gradients and updates, so its actors are of other
+ * kinds than those of a pipeline. */
 static void
 plain(int threads, const char *kind, bool timed)
 {
@@ -132,7 +133,8 @@ plain(int threads, const char *kind, bool timed)
     train_close(&t);
 }
 
-/* Checks that a sum over 70 devices allocates no memory. Tables of fixed size on the stack hold fewer devices. */
+/* Checks that a sum over 70 devices allocates no memory. Rille's tables of fixed size on the stack have room for
+ * fewer devices. */
 static void
 wide(void)
 {
@@ -163,7 +165,7 @@ wide(void)
     rille_close(&s);
 }
 
-/* Checks that the session's own counter counts no allocation in runs of compiled steps, the first call included. */
+/* Checks the session's own counter: it must count no allocation in runs of compiled steps, even in the first run. */
 static void
 compiled(int threads, const char *schedule)
 {

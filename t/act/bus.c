@@ -39,7 +39,7 @@ say(struct bus *b, int from, int to, struct msg m)
     return bus_send(b, &m);
 }
 
-/* Returns true if m is message number seq of the channel from its sender to thread `to`. */
+/* Returns true if m is message number seq from its sender to thread `to`, with unchanged content. */
 static bool
 genuine(const struct msg *m, int to, uint32_t seq)
 {
@@ -53,7 +53,7 @@ nap(int64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* ---- names ---- */
+/* ---- names of bus kinds ---- */
 
 static void
 test_parse(void)
@@ -229,12 +229,12 @@ test_sim_chooses(uint64_t seed)
     bus_sim.close(&b);
 }
 
-/* ---- threads ---- */
+/* ---- many threads on one bus ---- */
 
 struct crowd {
     struct bus *bus;
     uint64_t seed;
-    int *shared; /* NTHREAD x NTHREAD x NEACH numbers in ordinary memory; a message announces each number */
+    int *shared; /* numbers in ordinary memory, NEACH for each pair of threads; a message announces each number */
 };
 struct member {
     struct crowd *crowd;
@@ -284,8 +284,8 @@ chatter(void *arg)
     return NULL;
 }
 
-/* Waits for messages that carry tokens, and passes each token to a random other thread. Field `piece` of a message
- * counts the remaining passes. The receiver of the last pass tells thread 0 that the token has ended. */
+/* Waits for messages that carry tokens. Passes each token to a random other thread, as many times as the field
+ * `piece` of its message says. The last receiver of a token tells thread 0 that the token has ended. */
 static void *
 relay(void *arg)
 {
@@ -342,10 +342,11 @@ test_crowd(int64_t spin_ns, uint64_t seed)
     free(c.shared);
 }
 
-/* ---- waking up ---- */
+/* ---- waking sleeping threads ---- */
 
-struct table { /* State shared by two players. ball: ordinary memory, written by the player whose turn a message
-                  announces. */
+/* State shared by two players, of whom one at a time may write. ball: in ordinary memory; a message tells a player
+ * that it may write. */
+struct table {
     struct bus *bus;
     int64_t ball;
     atomic_int interrupted;

@@ -143,7 +143,7 @@ pipeline(void)
 
 static struct bus *bus;
 
-/* Sends each received message back to the other thread, `most` times, without ever sleeping. */
+/* Polls for messages without ever sleeping, and sends each one back to the other thread, `most` times. */
 static void
 hand_on(uint32_t self, int most)
 {
@@ -245,8 +245,8 @@ count_calls(void (*work)(void), struct tally *t)
     return true;
 }
 
-/* Returns the number of calls by which libzmq polls its mailboxes, and grows the heap for its queues. This number
- * depends on chance. Rille itself allocates nothing in a step (below, and t/act/alloc.c). */
+/* Returns the number of calls by which libzmq polls its mailboxes and grows the heap for its queues. It depends on
+ * chance. The calls are not Rille's, because Rille allocates nothing in a step (see below, and t/act/alloc.c). */
 static int64_t
 library_calls(const struct tally *t)
 {
@@ -260,8 +260,8 @@ show(const struct tally *t)
         if (t->call[n]) diag("system call %d: %lld", n, (long long)t->call[n]);
 }
 
-/* Runs up to MOST steps until RUNS of them have made no futex call. On a loaded machine threads share a core and
- * sleep, so more steps are needed. */
+/* Runs steps until RUNS of them have made no futex call, but at most MOST steps. More than RUNS may be needed,
+ * because on a loaded machine threads share a core and sleep. */
 static void
 awake(const char *name)
 {
@@ -313,8 +313,8 @@ main(void)
     if (!is_int(t.all - library_calls(&t), 0,
                 "messages between threads that are awake cause no system call of Rille's code"))
         show(&t);
-    int64_t sending = 2 * 2 * t.ns / 1000000; /* upper bound: per ms, each of two threads checks its mailbox once, by
-                                                 two calls; doubled as a margin */
+    /* upper bound: each of two threads checks its mailbox once per ms, by two calls; doubled as a margin */
+    int64_t sending = 2 * 2 * t.ns / 1000000;
     if (!ok(library_calls(&t) <= 2 * MESSAGES / 10 + sending,
             "messages between threads that are awake cause few system calls of libzmq"))
         show(&t);

@@ -23,8 +23,8 @@ threads(void)
     return engine_new(&o, &e) ? NULL : e;
 }
 
-/* Returns the plan, with library collectives, of the random program of a seed, and sets *plain to the program's plan
- * without library collectives. Returns NULL if the first plan contains no collective. */
+/* Compiles the random program of a seed in two ways. Returns the plan with library collectives; sets *plain to the
+ * plan without. Returns NULL if the first plan contains no collective. */
 static struct plan *
 draw(struct rille_session *s, uint64_t *seed, bool pieces, struct plan **plain)
 {
@@ -39,7 +39,7 @@ draw(struct rille_session *s, uint64_t *seed, bool pieces, struct plan **plain)
     return NULL;
 }
 
-/* ---- values ---- */
+/* ---- comparing values ---- */
 
 static void
 test_values(struct rille_session *s, uint64_t seed)
@@ -77,8 +77,8 @@ test_values(struct rille_session *s, uint64_t seed)
 
 /* ---- failures ---- */
 
-/* Makes act k fail; returns false if the run has no act k. The error must be the injected failure, not a consequence
- * of the cancelled run. */
+/* Makes act k fail; returns false if the run has no act k. Counts in *wrong if the run's error is not the injected
+ * failure, but a consequence of it. */
 static bool
 fail_at(struct engine *e, struct plan *p, int64_t k, int *wrong)
 {
@@ -127,7 +127,7 @@ test_failures(struct rille_session *s, uint64_t seed)
     engine_free(&real);
 }
 
-/* ---- planted mistakes ---- */
+/* ---- mistakes that the verifier must find ---- */
 
 static bool
 is_refused(const struct plan *p, const char *text)
@@ -137,8 +137,8 @@ is_refused(const struct plan *p, const char *text)
     return refused;
 }
 
-/* Removes input port k of a task, and the entry of this port among the readers of its source. If that entry is the
- * only reader of its fan, the fan must be the last one of its result. */
+/* Removes input port k of a task, and its entry in the readers of the source. These readers are grouped by thread
+ * (struct fan). If the entry is the only one of its group, the group must be the last one of the result. */
 static void
 drop_port(struct plan *p, int32_t task, int32_t k)
 {
@@ -162,8 +162,8 @@ drop_port(struct plan *p, int32_t task, int32_t k)
     t->nin--;
 }
 
-/* Returns the input port that makes a collective wait for the previous collective of its device; -1 if there is no
- * such port, or several, or if drop_port() cannot remove the port. */
+/* Returns the input port by which a collective waits for the previous collective of its device. Returns -1 if
+ * there is no such port, or several, or if drop_port() cannot remove it. */
 static int32_t
 order_port(const struct plan *p, int32_t task)
 {
@@ -179,9 +179,9 @@ order_port(const struct plan *p, int32_t task)
     return found;
 }
 
-/* Replaces a collective's communicator: first by a copy, which counts as another communicator, then by a copy with
- * one rank fewer. Returns true if the verifier rejects both plans. The first plan is not tried if the task has rank
- * 0, because the verifier compares the communicators of the other ranks with that of rank 0. */
+/* Replaces a collective's communicator: first by a copy, which the verifier must count as another communicator,
+ * then by a copy with one rank fewer. Returns true if the verifier rejects both plans. Does not try the first plan
+ * for rank 0, because the verifier compares the communicators of all other ranks with that of rank 0. */
 static bool
 other_communicator_is_refused(struct plan *p, struct task *t)
 {

@@ -13,7 +13,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-/* ---- after a failure ---- */
+/* ---- checking the state after a failure ---- */
 
 static bool
 says(const char *text)
@@ -21,8 +21,8 @@ says(const char *text)
     return strstr(rille_error(), text) != NULL;
 }
 
-/* Returns true if the variable has its old value. Also returns true if it cannot be read because of an error that
- * contains "only partly written" and the variable's name. */
+/* Returns true if the variable has its old value, or if it cannot be read because it was partly written; the error
+ * must then say so and name the variable. Sets *half_written to true in the second case. */
 static bool
 old_or_refused(struct rille_tensor *w, const float *old, int n, bool *half_written)
 {
@@ -52,7 +52,7 @@ set_again(struct train *t)
     if (!status) status = rille_tensor_assign(t->w2, w2);
     rille_tensor_free(&w1);
     rille_tensor_free(&w2);
-    /* evaluation frees the old values; then the step can update the variables in place */
+    /* evaluates the weights, so that their old values are freed and the step can update the variables in place */
     if (!status) status = rille_eval(t->s, 2, (struct rille_tensor *[]){t->w1, t->w2});
     if (!status) status = rille_tensor_set_grad(t->w1, NULL);
     return status ? status : rille_tensor_set_grad(t->w2, NULL);
@@ -69,8 +69,8 @@ goes_on(struct train *t, const struct train_state *want)
     return !status && !memcmp(&got, want, sizeof got);
 }
 
-/* Records the weights before the first step in *start, whose loss is 0. Records the weights and the loss after the
- * step in *want. */
+/* Records two states: in *start the weights before the first step (with loss 0), in *want the weights and the loss
+ * after it. */
 static void
 expect(struct train *t, struct train_state *start, struct train_state *want)
 {
@@ -81,7 +81,7 @@ expect(struct train *t, struct train_state *start, struct train_state *want)
     must(set_again(t), "set again");
 }
 
-/* ---- every act ---- */
+/* ---- failures of every act ---- */
 
 struct counts {
     int acts, unnamed, silent, changed, broken, half_written;
@@ -132,13 +132,13 @@ every_act(const struct train_options *o)
     train_close(&t);
 }
 
-/* Assigns another value to a variable after its update, which replaces the result of the update. The step then
- * fails, and the variable must keep its value from before the update. */
+/* Assigns a value to a variable after its update in the same step, so that the update's result is not used. Then
+ * makes the step fail. The variable must keep its value from before the update. */
 static void
 replaced_update(void)
 {
     struct train t;
-    /* pending: new value of w1, which the step computes; so w1 cannot be updated in place */
+    /* pending: the value assigned to w1. The step computes this value, so it cannot update w1 in place. */
     struct rille_tensor *loss, *other, *pending;
     struct train_state start = {0}, want;
     bool half_written;
@@ -152,7 +152,7 @@ replaced_update(void)
     must(rille_tensor_assign(t.w1, pending), "assign");
     rille_tensor_free(&other);
     rille_tensor_free(&pending);
-    rille_tensor_free(&loss); /* frees the last other reader of w1's old bytes */
+    rille_tensor_free(&loss); /* frees the last other reader of the bytes of w1's old value */
     must(rille_tensor_set_grad(t.w1, NULL), "grad");
     must(rille_tensor_set_grad(t.w2, NULL), "grad");
     rille_fail_act(t.s, 1);
@@ -185,7 +185,7 @@ lines_of_the_call(void)
     train_close(&t);
 }
 
-/* ---- bad data ---- */
+/* ---- invalid data ---- */
 
 /* Makes one label invalid. After the error, no rank may have updated any variable. */
 static void
@@ -223,7 +223,7 @@ bad_labels(const struct train_options *o, const char *name, int seeds)
     ok(broken == 0, "%s: with valid labels the next step gives the right bits", name);
 }
 
-/* ---- no memory ---- */
+/* ---- devices without free memory ---- */
 
 static void
 limit_pools(struct rille_session *s, size_t spare)
@@ -235,8 +235,8 @@ limit_pools(struct rille_session *s, size_t spare)
         }
 }
 
-/* Tries a step with little memory. Each device's free memory at the start of the step is limited to `spare` bytes:
- * 64 at first, then more in each try. */
+/* Tries a step with little memory. At the start of the step, each device has `spare` free bytes: 64 in the first
+ * try, more in each later one. */
 static void
 no_memory(const struct train_options *o)
 {

@@ -39,7 +39,8 @@ struct result {
 struct steps {
     struct train t;
     struct rille_graph *graph[2]; /* steps with FEW rows and with ROWS rows */
-    int done, opened; /* done: number of steps; opened: number of steps that returned before their work was done */
+    /* done: number of steps so far; opened: number of steps that returned before their work was done */
+    int done, opened;
 };
 
 static int
@@ -88,7 +89,7 @@ trace(struct steps *x, int rows, struct rille_graph **g)
     }
 }
 
-/* Puts all work of the plan on the stream of moves, so that the two steps use different streams. The plan's
+/* Moves all work of the plan to the stream for moves. The two steps then use different streams. The plan's
  * synchronisation stays valid. */
 static void
 move_to_other_stream(struct rille_graph *g)
@@ -105,7 +106,7 @@ steps_open(struct steps *x, const struct trial *how)
     struct train_options o = {
         .bus = how->bus, .kind = "async", .threads = how->threads, .single = true, .memory_limit = how->memory_limit};
     train_open(&x->t, &o);
-    /* no poisoning, because the session would wait for every run */
+    /* switches off the poisoning of unused registers, because the session would then wait for every run */
     x->t.s->runs.poison = false;
     must(rille_live_new(x->t.s, rate_of, NULL, x, &x->t.rate), "a live number");
     trace(x, FEW, &x->graph[0]);
@@ -128,8 +129,8 @@ is_open_now(const struct steps *x)
     return engine_done(x->t.s->engine) < engine_last(x->t.s->engine);
 }
 
-/* Makes the first calls of a graph. The session times the first calls and so waits for their runs. Few rows are used,
- * so that the arena grows later, while other runs are open. */
+/* Calls one of the two steps. The first five calls all use few rows. The session waits for the first runs of a
+ * step, because it times them; and the arena must grow later, while other runs are open. */
 static int
 step(struct steps *x, struct rille_tensor **loss)
 {
@@ -264,7 +265,7 @@ test_seeds(void)
     ok(all > SEEDS * CALLS / 4, "many simulated steps return before their work is done");
 }
 
-/* ---- mistakes ---- */
+/* ---- mistakes that the test must find ---- */
 
 /* Returns true if the seed's result is wrong. Runs in a child process, because the injected mistake may crash it. */
 static bool
@@ -308,12 +309,14 @@ test_mistakes(void)
     }
 }
 
-/* ---- failures that show later, and interrupts ---- */
+/* ---- failures that are reported later, and interrupts ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-static int64_t countdown; /* the countdown-th enqueue from now runs instead() in place of its work; 0: none does */
+/* number of enqueues from now until one runs instead() in place of its work; 0: none does */
+static int64_t countdown;
 static int (*instead)(const struct stream_work *w, const struct stream *s);
-static struct rille_session *begins; /* session whose activity the next enqueue reads into `begun`; NULL: none */
+/* session whose current activity the next enqueue writes to `begun`; NULL: none */
+static struct rille_session *begins;
 static char begun[40];
 
 static int
@@ -409,7 +412,8 @@ goes_on(struct steps *x)
     return good;
 }
 
-/* Makes the work of the last update fail. The next step, or the read of a result, must report the failure. */
+/* Makes the work of the last update fail. Either the next step (next_step) or the read of a result must report the
+ * failure. */
 static void
 fails_later(bool next_step)
 {
@@ -516,8 +520,8 @@ ask_doing(int number)
     if (!strcmp(asked.text, asked.want)) atomic_store(&asked.reported, true);
 }
 
-/* Interrupts the waiting thread until its signal handler sees the expected activity: at first, other work may run.
- * Then lets the blocked work end. */
+/* Interrupts the waiting thread again and again, until its signal handler sees the expected activity. (Other work
+ * may run first.) Then lets the blocked work end. */
 static void *
 ask(void *of)
 {
@@ -575,8 +579,8 @@ free_plan(struct steps *x, struct rille_tensor *loss)
     UNUSED(loss);
 }
 
-/* Makes the work of the updates, the last work of a step, take long. Every wait after the step has returned must
- * report this work. */
+/* Makes the updates, the last work of a step, take long. While any call waits after the step has returned,
+ * rille_doing must report this work. */
 static void
 test_doing(void)
 {

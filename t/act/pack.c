@@ -5,7 +5,7 @@
 #include "runtime/base/clock.h"
 #include "t/lib/tap.h"
 
-/* ---- the checker ---- */
+/* ---- checking a packing ---- */
 
 static int
 by_first(const void *a, const void *b)
@@ -14,8 +14,8 @@ by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Follows time, with the live items sorted by offset. Returns the number of items that overlap another live item,
- * exceed the arena or are misaligned. */
+/* Goes through time, with the live items sorted by offset. Returns the number of items that overlap another live
+ * item, exceed the arena or are misaligned. */
 static int64_t
 clashes(const struct pack_item *item, int n, int64_t align, int64_t arena)
 {
@@ -99,8 +99,8 @@ pairs_that_clash(const struct pack_item *item, int n)
     return wrong;
 }
 
-/* Returns the size of the smallest arena. Places the items in every order, each item at its lowest free offset; the
- * best order is optimal. */
+/* Returns the size of the smallest arena. Tries all orders of the items, and places each item at its lowest free
+ * offset. One of the orders gives an optimal packing. */
 static int64_t
 least(struct pack_item *item, int n, int placed)
 {
@@ -164,8 +164,8 @@ between(uint64_t *seed, int64_t lo, int64_t hi)
     return lo + (int64_t)(next_random(seed) % (uint64_t)(hi - lo + 1));
 }
 
-/* Fills in a training step: each layer leaves activations of several sizes for backward, and both passes use
- * temporaries. */
+/* Fills in the items of a training step. Each layer leaves activations of several sizes for backward; both passes
+ * also use temporary values. */
 static void
 training(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -181,7 +181,7 @@ training(struct pack_item *item, int n, uint64_t *seed)
     }
 }
 
-/* Fills in inference: a chain whose items are read one step after they are written. */
+/* Fills in the items of inference: a chain, in which each item is read one step after it is written. */
 static void
 chain(struct pack_item *item, int n, uint64_t *seed)
 {
@@ -210,7 +210,7 @@ equal(struct pack_item *item, int n, uint64_t *seed)
 static const struct {
     const char *name;
     void (*fill)(struct pack_item *item, int n, uint64_t *seed);
-    int most; /* limit of the number of items; lower for `training`, whose many live items make the checker slow */
+    int most; /* largest number of items to try; lower for `training`, whose many live items make the checker slow */
 } shapes[] = {{"training", training, 20000},
               {"a chain", chain, 100000},
               {"noise", noise, 100000},

@@ -12,7 +12,7 @@
 
 enum { STEPS = 2 };
 
-/* A kind of plan: device kinds, schedule and network. */
+/* A kind of plan: device kinds of the first and the second stage, schedule, and network (exact or not). */
 struct variant {
     const char *kind, *second, *schedule;
     bool exact;
@@ -54,7 +54,7 @@ same(const struct train_state *a, const struct train_state *b)
     return !memcmp(a, b, sizeof *a);
 }
 
-/* ---- threads ---- */
+/* ---- plans on real threads ---- */
 
 static double
 distance(const struct train_state *a, const struct train_state *b)
@@ -105,7 +105,7 @@ exact_ones_agree(void)
     ok(agree, "the exact net gives the same bits with both schedules and both device kinds");
 }
 
-/* ---- seeds ---- */
+/* ---- every order of events ---- */
 
 static bool
 seed_agrees(const struct variant *v, uint64_t seed)
@@ -114,7 +114,8 @@ seed_agrees(const struct variant *v, uint64_t seed)
     snprintf(bus, sizeof bus, "sim:%llu", (unsigned long long)seed);
     struct train_options o = options_of(v, bus);
     struct train_state got;
-    o.threads = seed % 2 ? 2 : 4; /* odd seeds use two threads, so that streams of one thread wait for each other */
+    /* odd seeds use two threads, so that one thread serves several devices, whose streams wait for each other */
+    o.threads = seed % 2 ? 2 : 4;
     int status = train_once(&o, STEPS, &got);
     if (!status && same(&got, &v->want)) return true;
     diag("%s, RILLE_BUS=sim:%llu: %s", text_of(v), (unsigned long long)seed, status ? rille_error() : "another result");
@@ -130,7 +131,7 @@ many_seeds(void)
     ok(failed == 0, "%d simulated seeds give the same bits as real threads", (int)n);
 }
 
-/* ---- mistakes ---- */
+/* ---- mistakes that the test must find ---- */
 
 /* A training step into which a mistake is injected. */
 struct trial {
@@ -191,8 +192,8 @@ goes_well(const struct trial *t)
     return !run_trial(t, NULL, &got) && same(&got, t->want);
 }
 
-/* Mistakes, and the steps into which they are injected. once: the step has no micro-batches, so each register is
- * filled once. */
+/* Mistakes, and the steps into which they are injected. once: true: the step has no micro-batches, so each
+ * register is filled once. */
 static const struct mistake {
     enum fault fault;
     const char *name, *kind;
@@ -236,8 +237,8 @@ is_caught(const struct mistake *m)
     if (caught) diag("by %d of %d seeds, first by %d; %d times by an assertion", caught, SEEDS / 2, first, asserted);
 }
 
-/* Runs a step with an invalid label. Returns true if the step ends with E_VALUE. The mistake under test reads the
- * result of the label check before the check is done, so some seeds end without an error. */
+/* Runs a step with an invalid label. Returns true if it ends with E_VALUE. With the injected mistake, the result
+ * of the label check is read before the check is done, so some seeds end without an error. */
 static bool
 says_so(const struct trial *t)
 {
@@ -278,7 +279,8 @@ is_deadlock(enum fault mistake, int threads, const char *name, const char *words
     int reported = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct trial t = trial_of(mistake, options_of(&variant[seed % 4], NULL),
-                                  seed); /* few registers, so that acts wait until registers are released */
+                                  /* uses options with few registers, so that acts wait for released registers */
+                                  seed);
         t.o.threads = threads;
         t.words = words;
         reported += in_child(tells_who_waits, &t) == 0;

@@ -14,9 +14,9 @@
 /* ---- work that waits for work of other streams ---- */
 
 static int (*enqueue_late)(struct stream *s, const struct stream_work *w);
-/* stream roles (a set of bits) whose first pieces of work wait for each other */
+/* set of stream roles (bits) whose first pieces of work wait until all of them have begun */
 static unsigned expected;
-static _Atomic unsigned begun; /* stream roles (a set of bits) whose first piece of work has begun */
+static _Atomic unsigned begun; /* set of stream roles (bits) whose first piece of work has begun */
 static struct stream_work first[NSTREAM];
 
 static int
@@ -133,17 +133,17 @@ test_side_by_side(void)
     device_late.enqueue = enqueue_late;
 }
 
-/* ---- panels ---- */
+/* ---- products and moves of panels ---- */
 
 enum {
     PANELS = 6,
     ROWS = 128,
     WIDTH = 16
-    /* WIDTH: columns of a panel, so many that a panel has more bytes than fusion keeps alive (WAITS_FREELY). */
+    /* WIDTH: columns of a panel. A panel is then larger than the values that fusion keeps alive (WAITS_FREELY). */
 };
 
-/* Work of device 0, by stream role, in the order in which it was enqueued. Product k and move k + ahead wait for
- * each other to begin. */
+/* Work of device 0, by stream role, in the order in which it is enqueued. Product k and move k + `ahead` wait
+ * until both have begun. */
 static struct work {
     struct stream_work work;
     int k;
@@ -212,8 +212,9 @@ multiply_and_gather(struct net *b, const struct rille_layout *whole, struct rill
     return PANELS;
 }
 
-/* Multiplies b->x by b->y. Product k and move k + way wait for each other to begin. Returns false if a stream did
- * not get PANELS pieces of work. */
+/* Multiplies b->x by b->y in panels. Product k and move k + way wait until both have begun. way: positive: panels
+ * are gathered before the products; otherwise products are gathered. Returns false if a stream did not get PANELS
+ * pieces of work. */
 static bool
 multiply(struct net *b, int way, float *got)
 {
@@ -258,7 +259,7 @@ test_panels(void)
     net_close(&b);
 }
 
-/* ---- one stream ---- */
+/* ---- a device with one stream ---- */
 
 /* Checks that a device with a single stream runs all work on it, with the same results. */
 static void

@@ -14,7 +14,7 @@
 
 /* ---- a copy that may be changed ---- */
 
-/* Copies n elements and appends an empty element. A mutant whose count is one too high then reads zeros. */
+/* Copies n elements and appends an empty one, so that a plan with a count that is one too high reads zeros. */
 #define COPY(a, p, n) copy_array(a, p, sizeof *(p), n)
 static void *
 copy_array(struct arena *a, const void *p, size_t size, int64_t n)
@@ -130,7 +130,7 @@ copy_plan(struct arena *a, const struct plan *from)
     return p;
 }
 
-/* ---- every number in a plan ---- */
+/* ---- listing every number in a plan ---- */
 
 struct field {
     const char *name;
@@ -605,7 +605,7 @@ test_layouts(struct rille_session *s, uint64_t seed)
     engine_free(&e);
 }
 
-/* Plans h = 2 x; s = sum of h over the micro-batches; y = h + s. So every micro-batch of h is kept for y. */
+/* Plans h = 2 x; s = sum of h over micro-batches; y = h + s. So h must be kept for every micro-batch until s. */
 static struct plan *
 reconvergent(struct rille_session *s, int32_t lag, int *status)
 {
@@ -693,7 +693,7 @@ test_recomputed(struct rille_session *s)
     }
 }
 
-/* Puts two registers of a device at the same offset. The plan must be rejected if both can be live at once. */
+/* Gives two registers of a device the same offset. Two that can be live at once must be rejected. */
 static void
 test_shared(struct rille_session *s, uint64_t seed)
 {

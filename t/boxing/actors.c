@@ -75,7 +75,7 @@ reduce_of(const struct layout *l)
     return r;
 }
 
-/* ---- values: the sum or maximum over a first axis; splitting this axis makes the resulting matrix partial ---- */
+/* ---- values: sums or maxima over a first axis; if that axis is split, the resulting matrix is partial ---- */
 
 static float
 element(int depth, int i)
@@ -132,8 +132,9 @@ reduced(struct rille_tensor *x, bool max)
 
 /* ---- one pair of layouts ---- */
 
-/* Traces a step that reduces x and moves the result. read: another operator reads the moved value, too, so that
- * shards may be shared. */
+/* Traces a step that reduces x and moves the result. read: true: another operator reads the moved value, so that
+ * actors may share a shard instead of copying it. Sets *as_meant to true if the reduced value has the layout
+ * `from`. */
 static struct rille_graph *
 trace(struct rille_tensor *x, const struct rille_layout *from, const struct rille_layout *to, bool read, bool *as_meant)
 {
@@ -198,7 +199,7 @@ counts_agree(struct rille_graph *g, const struct rille_layout *from, const struc
     return agree;
 }
 
-/* Returns true if a single move leads from layout `from` to layout `to`. */
+/* Returns true if a move from layout `from` to layout `to` is possible and is a single move. */
 static bool
 is_pair(const struct rille_layout *from, const struct rille_layout *to)
 {

@@ -14,7 +14,7 @@ static struct arena arena;
 static int nfailed_pairs;
 static long npairs, nrefused, nrelays;
 
-/* ---- geometry, independent of boxing/ ---- */
+/* ---- shards of a layout, computed without the code of boxing/ ---- */
 
 /* Returns true if mesh position pos holds index k of dimension d. Computes the shards' ranges without boxing/; the
  * first shards are the longer ones. */
@@ -76,7 +76,8 @@ kind_of(const struct layout *l)
     return addends_of(l) > 1 ? layout_partial(l) : RED_NONE;
 }
 
-/* Returns the offset of an element in the dense shard of a position: counts the held indices before it. */
+/* Returns the offset of an element in the dense shard of a position: the number of held indices before it, in each
+ * dimension. */
 static int64_t
 offset_in_part(const struct layout *l, const struct type *t, int pos, const int64_t *index)
 {
@@ -117,13 +118,15 @@ held(const struct layout *l, const struct type *t)
     return addends_of(l) > 1 ? part_of(kind_of(l), t->dtype) : t->dtype;
 }
 
-/* ---- the minimum of bytes for one element ---- */
+/* ---- the least number of bytes to send for one element ---- */
 
 struct element {
     int p, q;
-    /* addend: bytes of an element of an addend; sum: bytes of an element of a group's sum */
+    /* addend: bytes per element of an addend; sum: bytes per element of the sum of a group (the ranks that need
+     * the same sum) */
     int addend, sum;
-    /* sets of ranks, as bits. holder[i]: ranks that hold addend i; member[i]: ranks that need the sum of group i */
+    /* Sets of ranks, as bits. holder[i]: ranks that hold addend i; member[i]: ranks of group i, which need the sum
+     * of that group. */
     uint32_t holder[MAX_ADDEND], member[MAX_ADDEND];
 };
 
@@ -242,8 +245,9 @@ ignored(enum reduce r, enum dtype d)
     return r == RED_MAX ? INT32_MIN : INT32_MAX;
 }
 
-/* Checks one element of the result. Replicas must be equal, and the groups must combine to the value. If the source
- * is not partial, exactly one group must have the value. */
+/* Checks one element of the result. Replicas must be equal. If the result is partial, its addends (one per group
+ * of replicas) must combine to the value; if the source was not partial, exactly one addend must be the value and
+ * all others the identity. */
 static bool
 element_is_right(void **part, const struct layout *l, const struct type *t, int64_t e, bool was_whole)
 {
@@ -426,8 +430,8 @@ draw_on_four_axes(long n)
 
 enum { SEARCH_RANKS = 4, SEARCH_ADDENDS = 3 };
 
-/* Returns all sums that a rank can compute from sums that it has (`has`), by adding sums of disjoint sets of
- * addends. In both sets of bits, bit s stands for the sum of the addends in set s. */
+/* Returns all sums that a rank can compute from the sums that it has. A sum is a set of addends; sums of disjoint
+ * sets can be added. has, result: in both, bit s stands for the sum of the addends in set s. */
 static uint32_t
 closure(uint32_t has)
 {
@@ -487,7 +491,7 @@ bound_is_least(void)
     diag("%d cases of 1 to 3 addends on 4 ranks", cases);
 }
 
-/* ---- order and identity ---- */
+/* ---- order of additions, and identities of reductions ---- */
 
 static void
 reductions_keep_the_order(void)
@@ -513,7 +517,8 @@ reductions_keep_the_order(void)
     parts_free(dst, to);
 }
 
-/* Returns the reduction of n values, computed one by one. Results are rounded as those of a reduction to dtype d. */
+/* Returns the reduction of n values, computed one after the other. Rounds the intermediate results like a
+ * reduction to dtype d. */
 static double
 reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
 {

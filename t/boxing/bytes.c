@@ -17,8 +17,8 @@ differs(const struct type *t, const struct layout *from, const struct layout *to
     diag_move(what, t, from, to);
 }
 
-/* Checks box_renames(). It must report, without a loop over the ranks, whether a move changes only the name of a
- * layout. */
+/* Checks box_renames(), which computes without a loop over the ranks whether all ranks keep their shards. Such a
+ * move changes only the layout's name. */
 static bool
 tells_names(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -56,7 +56,8 @@ every_pair_as_planned(void)
         for (size_t k = 0; k < countof(shapes); k++) {
             int ndim = 1 + (shapes[k][1] > 0) + (shapes[k][2] > 0);
             struct type t = type_of(DT_BF16, ndim, shapes[k]);
-            if ((meshes[m][2] && ndim == 3) || !share_next()) continue; /* skips 64,000 pairs */
+            /* skips 64,000 pairs, or pairs of another share */
+            if ((meshes[m][2] && ndim == 3) || !share_next()) continue;
             ok(pairs_as_planned(mesh(meshes[m][0], meshes[m][1], meshes[m][2]), &t) == 0,
                "every move of %d dimensions, the first of size %d, on a mesh of %d x %d x %d: the price is that of the "
                "plan",

@@ -60,8 +60,8 @@ struct blocks {
     int64_t n; /* number of elements per block */
 };
 
-/* Returns the view of block i in the shard `part` of mesh position pos. came: `part` is a shard of the result;
- * otherwise a shard of the source. */
+/* Returns the view of block i in the shard `part` of mesh position pos. came: true: `part` is a shard of the
+ * result; false: `part` is a shard of the source. */
 static struct view
 window(const struct blocks *b, bool came, void *part, int32_t pos, int32_t i)
 {
@@ -186,8 +186,8 @@ same_value(const struct type *t, const struct layout *l, void *const *a, void *c
     return same_parts(t, whole, boxed(t, l, whole, a), boxed(t, l, whole, b));
 }
 
-/* Returns true if a library must be able to do the move. The move must change one mesh axis, and blocks must have
- * equal sizes at all positions. */
+/* Returns true if collective_of() must find a collective for the move: the move changes one mesh axis, and blocks
+ * have equal sizes at all positions. */
 static bool
 must_be_found(const struct type *t, const struct layout *from, const struct layout *to)
 {
@@ -273,7 +273,7 @@ is_one(const char *from, const char *to, enum dtype d, int64_t rows, int64_t col
     return find(from, to, d, rows, cols, &c);
 }
 
-/* Returns true if the collective reads and writes blocks in place, without packed copies. */
+/* Returns true if the move is a collective that reads and writes blocks in place, without packed copies. */
 static bool
 is_plain(const char *from, const char *to, int64_t rows, int64_t cols)
 {

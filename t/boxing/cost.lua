@@ -63,7 +63,7 @@ local product, pass = 2 * 64 ^ 3, 2 * 4 * 64 * 64
 tap.is(with_cost("flops_per_ns 0.5\nbytes_per_ns 0.25\n", planned),
   ("%d\t%d\n"):format(product / 0.5 + pass / 0.25 + 200, product / 0.5 + pass / 0.25 + 200), "costs of products, of element-wise passes and of acts are used")
 
--- Checks that the planner adds the sent bytes of a move to the memory that a plan needs, even if moves cost nothing.
+-- Checks that the planner counts the bytes that a move sends as memory of the plan, even if moves take no time.
 tap.write(planned, [[
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.ones({64, 64}, {placement = P, sbp = "S(0)"})
@@ -105,7 +105,7 @@ print(math.abs(y - 2) < 1e-4 and e.bound >= 0 and e.bound <= e.cost and far.boun
     end
   end
   tap.is({with_cost(table.concat(least, "\n"), absurd), with_cost(table.concat(most, "\n"), absurd)}, {"fine\n", "fine\n"}, "all costs at their minimum, and all at their maximum")
-  -- sorts the lines: the seed alone must decide the damage, and the order of pairs() differs between processes
+  -- sorts the lines, because pairs() has another order in each process, and the seed alone must decide the damage
   table.sort(lines)
   local whole, seed = table.concat(lines, "\n") .. "\n", tap.seed(1)
   math.randomseed(seed)

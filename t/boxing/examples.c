@@ -26,7 +26,7 @@ move(const struct type *t, const struct layout *from, const struct layout *to)
     return p;
 }
 
-/* ---- bytes and names ---- */
+/* ---- bytes and names of moves ---- */
 
 struct row {
     const char *what;

@@ -121,7 +121,7 @@ draw_pairs(const struct place *p, const struct place *q, int n, const char *what
     ok(nwrong == before, "%s (%d pairs, %d candidates)", what, npair, ncandidate);
 }
 
-/* ---- the busiest rank ---- */
+/* ---- bytes that the busiest rank receives ---- */
 
 enum { MOST = 20, RANKS = 6 };
 
@@ -142,8 +142,8 @@ every_layout(const struct place *p, const struct layout **out)
 
 static int64_t received[MOST][MOST][RANKS];
 
-/* Returns the most bytes that any rank receives on the path of layouts i, x, y, j; -1 if the ranks together send
- * more than the minimum. */
+/* Returns the most bytes that any rank receives on the path through layouts i, x, y, j; -1 if the ranks together
+ * send more than the minimum. */
 static int64_t
 busiest(int i, int x, int y, int j)
 {
@@ -157,8 +157,9 @@ busiest(int i, int x, int y, int j)
     return sum > least ? -1 : most;
 }
 
-/* Checks that no sequence of up to three moves sends fewer bytes to the busiest rank than the direct move. Tries all
- * sequences that together send the minimum of bytes. (A move to the same layout counts as no move.) */
+/* Checks that no sequence of up to three moves sends fewer bytes to the busiest rank than the direct move. Tries
+ * all sequences in which the ranks together send only the minimum of bytes. (In a sequence, a move to the same
+ * layout counts as no move.) */
 static void
 no_sequence_is_kinder(const struct place *p, const char *what)
 {
@@ -205,8 +206,8 @@ changes_one(const struct layout *x, const struct layout *y)
     return n == 1;
 }
 
-/* Searches all paths from layout `at` that send the minimum of bytes. left: bytes that each rank may still receive,
- * by rank. */
+/* Searches all paths from layout `at` to the target that send the minimum of bytes in total. ns, bytes: time so
+ * far, and bytes that may still be sent; left: bytes that each rank may still receive. */
 static void
 go_through(struct ends *e, int at, int nhop, double ns, int64_t bytes, const int64_t *left)
 {
@@ -242,8 +243,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
         }
 }
 
-/* Checks, for shapes with even and uneven shards, that the best candidate costs no more than the best path over the
- * layouts of a list. Tries every step-th pair. Tensors on four axes have one dimension. */
+/* Checks that the best candidate costs no more than the best path over the layouts of a list. Tries even and
+ * uneven shards, and every step-th pair of layouts. On four axes, tensors have one dimension. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -274,8 +275,8 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
     ok(nwrong == before && covered(compared > 0), "%s (%d pairs)", what, compared);
 }
 
-/* Lists the layouts of a tensor of ndim dimensions in which axes split a dimension in mesh order. Returns their
- * number. */
+/* Lists the layouts of a tensor of ndim dimensions in which mesh axes that split the same dimension do so in mesh
+ * order. Returns their number. */
 static int
 in_mesh_order(const struct place *p, int ndim, const struct layout **out)
 {
@@ -303,7 +304,7 @@ no_way_is_passed_over(const struct place *square, const struct place *six, const
                         "2 x 2 x 2 x 2: no path over layouts in mesh order is cheaper");
 }
 
-/* ---- axes of one size ---- */
+/* ---- swapping mesh axes of equal size ---- */
 
 static const struct box_candidate *
 best(const struct type *t, const struct layout *from, const struct layout *to, const struct box_cost *c)

@@ -17,7 +17,7 @@ complain(const char *what, const struct box_plan *p)
     if (nwrong++ <= 10) diag_move(what, &p->type, p->from, p->to);
 }
 
-/* ---- a set of ranks ---- */
+/* ---- choosing a set of ranks ---- */
 
 struct set {
     struct box_ranks ranks;
@@ -34,8 +34,8 @@ positions(const bool *in, int32_t n, int32_t *count)
     return pos;
 }
 
-/* Returns the set with this number: the mesh positions whose device is assigned to it. of: number of the set, by
- * device kind and device. */
+/* Returns a set of ranks: the mesh positions whose device is assigned to set `number`. of: number of a device's
+ * set, by device kind and device. */
 static struct set
 set_of(const struct box_plan *p, const uint8_t *of, int number)
 {
@@ -48,7 +48,7 @@ set_of(const struct box_plan *p, const uint8_t *of, int number)
     return s;
 }
 
-/* ---- steps ---- */
+/* ---- comparing steps of plans ---- */
 
 static bool
 same_source(const struct box_plan *part, const struct box_source *a, const struct box_plan *whole,
@@ -107,7 +107,7 @@ check_steps(const struct box_plan *part, const struct box_plan *whole, const str
     if (!same || stage != part->nstage || n != part->npart) complain("steps differ", whole);
 }
 
-/* ---- reads ---- */
+/* ---- comparing reads between ranks ---- */
 
 struct reads {
     int32_t n, capacity;
@@ -126,7 +126,8 @@ by_reader(const void *a, const void *b)
     return 0;
 }
 
-/* Adds reads between the set and other ranks. in: true for reads by the set; false for reads by the other ranks. */
+/* Adds the reads between the set and other ranks to a list. in: true: those by the set; false: those by the other
+ * ranks. */
 static void
 add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, bool stage, const struct set *s, bool in)
 {
@@ -141,8 +142,7 @@ add_reads(struct reads *r, const struct box_plan *p, const struct box_work *w, b
         }
 }
 
-/* Checks the reads between the set and other ranks. in: true for reads by the set; false for reads by the other ranks.
- */
+/* Checks the reads between the set and other ranks. in: true: those by the set; false: those by the other ranks. */
 static void
 check_reads(const struct box_plan *whole, const struct set *s, bool in, int32_t n, const struct box_read *got)
 {
@@ -237,7 +237,7 @@ kind_place(int kind, int32_t n)
     return p;
 }
 
-/* ---- memory ---- */
+/* ---- memory of plans ---- */
 
 static int64_t
 sources_of(const struct box_work *w)
@@ -279,8 +279,8 @@ memory_is_of_what_is_exchanged(void)
     ok(wrong == 0, "one rank of 1,024 plans in memory proportional to what it exchanges");
 }
 
-/* Checks that replicas share their steps. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; the plan must need
- * less than one byte per copy. */
+/* Checks that replicas share their steps in a plan. An all-reduce on 1,024 ranks has 1,024 x 1,024 copies; the
+ * plan must need less than one byte per copy. */
 static void
 replicas_share(const char *from_text, const char *to_text)
 {

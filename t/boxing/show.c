@@ -15,7 +15,7 @@ mesh_at(int naxis, const int32_t *axis, int first)
     return place(naxis, axis, rank);
 }
 
-/* ---- exact pictures ---- */
+/* ---- pictures that are compared with the expected text ---- */
 
 static void
 a_stack_of_tiles(void)
@@ -99,7 +99,7 @@ pictures_fit(void)
     str_free(&s);
 }
 
-/* ---- sound pictures ---- */
+/* ---- pictures that are checked for well-formedness ---- */
 
 /* Returns true if tags open and close in order, every & begins an entity, and no number is nan or inf. */
 static bool
@@ -118,7 +118,7 @@ is_sound_xml(const char *s)
     return depth == 0 && !strstr(s, "nan") && !strstr(s, "inf'");
 }
 
-/* Returns true if the rank occurs as a separate number below the picture's two title lines. */
+/* Returns true if the picture names the rank: as a separate number below its two title lines. */
 static bool
 names(const char *text, int rank)
 {
@@ -129,8 +129,8 @@ names(const char *text, int rank)
     return false;
 }
 
-/* Checks the pictures of all layouts. The ranks are numbered from 20. So a number in the picture is a rank or a tick
- * mark, never both. */
+/* Checks the pictures of all layouts. Ranks are numbered from 20, so that no tick mark of a picture is also a
+ * rank. */
 static void
 every_layout(const struct place *p, const struct type *t, const char *what)
 {

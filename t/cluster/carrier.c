@@ -31,7 +31,8 @@ struct side {
     bool same;
 };
 static char list[LIST];
-static int link_ms; /* carrier_options.link_ms of the sides that are opened next */
+/* the option link_ms of carriers that are opened next: time without a link after which a peer is lost, ms */
+static int link_ms;
 
 static void
 on_asked(void *of, uint32_t epoch, int from, uint64_t program)
@@ -133,7 +134,7 @@ say(struct side *s, uint32_t task)
     say_to(s, !s->rank, task);
 }
 
-/* Receives n messages, numbered from `first`. Returns how many have a wrong number. */
+/* Receives n messages, which the sender numbered from `first`. Returns the number of messages with a wrong number. */
 static int
 hear(struct side *s, uint32_t first, int n)
 {
@@ -146,9 +147,9 @@ hear(struct side *s, uint32_t first, int n)
     return wrong;
 }
 
-/* Fetches several ranges of the list from the other side. Checks that each fetch is answered exactly once, with the
- * bytes or with an error. The offset of a fetch is also the number of its request, so that on_brought() knows which
- * bytes to expect. */
+/* Fetches several ranges of the list from the other side. Checks that each fetch is answered exactly once, with
+ * the bytes or with an error. Each fetch has its offset as request number, so that on_brought() knows which bytes
+ * to expect. */
 static void
 test_bring(struct side *a, const char *how)
 {
@@ -172,7 +173,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     side_open(&b, 1, host, other);
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
-    say(&a, 0); /* the message waits in side a's link, because side b has not joined */
+    say(&a, 0); /* the message waits in the link of side a, because side b has not joined */
     side_join(&b, 1, job, ports);
     for (uint32_t i = 1; i < MESSAGES; i++) say(&a, i);
     ok(hear(&b, 0, MESSAGES) == 0, "%s: %d messages arrive in order, also messages sent before the other side joined",
@@ -185,7 +186,7 @@ test_two(const char *host, const struct key *key, const struct key *other, const
     test_bring(&a, how);
     side_join(&b, 2, job, ports);
     carrier_fetch(a.carrier, 1, 5, 5, 9);
-    say(&a, 1000); /* b is in epoch 2 already, and must drop this message and the fetch */
+    say(&a, 1000); /* side b is in epoch 2 already, and must drop this message and the fetch */
     side_join(&a, 2, job, ports);
     say(&a, 2000);
     ok(hear(&b, 2000, 1) == 0, "%s: messages of a past epoch are dropped", how);
@@ -253,11 +254,12 @@ test_impostor(void)
     snprintf(ports, sizeof ports, "0 %s\n1 %s\n", a.port, b.port);
     side_join(&a, 1, job, ports);
     side_join(&b, 1, job, ports);
-    b.rank = 2; /* claims to be rank 2 */
+    b.rank = 2; /* worker b claims the rank 2, although its key is that of rank 1 */
     say_to(&b, 0, 1000);
     b.rank = 1;
     carrier_fetch(a.carrier, 1, 0, 0, 1);
-    await(&a.brought, 1); /* the answer is sent behind the message; its number will never be accepted in this epoch */
+    /* the answer arrives after the dropped message; in this epoch, no later message of b can be accepted */
+    await(&a.brought, 1);
     side_join(&a, 2, job, ports);
     side_join(&b, 2, job, ports);
     say_to(&b, 0, 2000);
@@ -274,7 +276,8 @@ test_impostor(void)
 
 enum { CUT_MESSAGES = 8, CUT_BYTES = 1600, PAIRS = CUTTER_PORTS / 4 / 2 };
 
-/* Appends the line of a rank's ports. Connections to them lead through the cutter. */
+/* Appends the line of a rank's ports. They are ports of the cutter (t/lib/cutter.h), which forwards to the rank's
+ * own ports. */
 static void
 add_cut_ports(struct cutter *cut, const struct side *s, int64_t after, struct str *out)
 {
@@ -294,7 +297,7 @@ exchange_begin(struct side *a, struct side *b)
     carrier_ask(a->carrier, 1, 77);
 }
 
-/* Receives what the other side sent. Returns how many messages are wrong. */
+/* Receives what the other side sent. Returns the number of wrong messages. */
 static int
 exchange_end(struct side *a, struct side *b)
 {
@@ -305,7 +308,8 @@ exchange_end(struct side *a, struct side *b)
     return wrong + !a->same + !b->same + atomic_load(&a->lost) + atomic_load(&b->lost) + (atomic_load(&b->asked) != 1);
 }
 
-/* Ends or mutes the first connections of both roads, in both directions, after numbers of bytes. */
+/* Lets n pairs of sides exchange messages. In pair i, ends or mutes the first connection to each port after
+ * after[i] bytes. Returns the number of pairs with wrong messages. */
 static int
 exchange_cut(bool mutes, const int64_t *after, int n, int *ncut)
 {

@@ -8,11 +8,11 @@ struct notices {
     struct notice last;
     char text[256];
     int n[NOTICE_ENDED + 1], sent[NPACKET], cuts;
-    /* arenas: first number in the last HAVE packet; forgotten: program number in the last FORGET packet */
+    /* program numbers; arenas: in the last HAVE notice; forgotten: in the last FORGET packet */
     uint64_t arenas, forgotten;
     char refusal[256];
     int slow;                   /* rank in the last SLOW notice */
-    uint32_t flags[6], made[6]; /* by peer: flags of the last MAKE packet; memory epoch of the last FORM packet */
+    uint32_t flags[6], made[6]; /* by peer; flags: of the last MAKE packet; made: memory epoch in the last FORM */
     char ports[6][64];          /* by peer: ports in the last FORM or PORTS packet */
 };
 
@@ -129,7 +129,7 @@ test_refusals(void)
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
         {0, "1", "m", "rank 0 is already taken by another worker"},
-        /* only the worker that was started with the secret of rank 1 may take rank 1 */
+        /* Rank 1 is reserved for the worker that was started with its secret. */
         {1, "1", "m", "rank 1 is already taken by another worker"},
     };
     static const unsigned char secret[2][CLUSTER_ID] = {{0}, "only the started"};
@@ -293,8 +293,8 @@ test_stall(void)
     coordinator_free(&c);
 }
 
-/* Returns the number of ticks after which a worker is lost, if its 40 heartbeats before arrived every `gap` ticks; 0:
- * it was lost before. */
+/* Sends 40 heartbeats of a worker, one every `gap` ticks, and then none. Returns the number of ticks after the
+ * last heartbeat until the worker is lost; 0: it was lost earlier. */
 static int
 ticks_until_lost(int silence, int gap)
 {
@@ -315,7 +315,7 @@ ticks_until_lost(int silence, int gap)
     return ticks;
 }
 
-/* Checks that the limit grows with the average gap between heartbeats, and never falls below the option. */
+/* Checks that a worker's time limit grows with the average gap between its heartbeats, from the option on. */
 static void
 test_silence(void)
 {
@@ -323,14 +323,14 @@ test_silence(void)
     for (int silence = 1; silence <= 12; silence++)
         for (int gap = 1; gap <= 14; gap++) {
             int ticks = ticks_until_lost(silence, gap);
-            /* a sudden gap that is longer than the option is a loss: nothing was known about the load */
+            /* a first gap that exceeds the option is a loss: the worker is not known to be slow yet */
             wrong += ticks != (gap > silence ? 0 : silence * MIN(gap, SILENCE_GROWTH) + 1);
         }
     is_int(wrong, 0, "the time without a heartbeat that is a loss grows with their average gap, up to four times");
 }
 
-/* Checks which ports the coordinator sends to a worker: those of the neighbouring hosts in the ring of hosts, and
- * those that the worker requests. There are five hosts with one worker each. */
+/* Checks which ports the coordinator sends to a worker. Hosts form a ring; a worker gets the ports of the two
+ * neighbouring hosts, and those that it requests. There are five hosts with one worker each. */
 static void
 test_meeting(void)
 {
@@ -412,7 +412,7 @@ test_found_again(void)
     coordinator_free(&c);
 }
 
-/* Sends a heartbeat of worker `from`, which relays the heartbeats of all other workers. */
+/* Sends a heartbeat of worker `from` that also contains the heartbeats of all other workers. */
 static void
 speak(struct coordinator *c, const unsigned char *job, int from, uint32_t count)
 {
@@ -452,8 +452,8 @@ form_four(struct coordinator *c)
     for (int r = 0; r < FOUR; r++) say(c, r, (struct packet){.kind = PACKET_READY}, 1, 2);
 }
 
-/* Lets worker `from` relay heartbeats for 20 ticks. If `on` is false, stops as soon as the coordinator loses a
- * worker. */
+/* Lets worker `from` relay heartbeats for 20 ticks. on: true: continues after the coordinator has lost a worker;
+ * false: stops at the first loss. */
 static void
 speak_on(struct coordinator *c, const struct notices *t, int from, uint32_t first, bool on)
 {
@@ -487,7 +487,7 @@ test_silent_speaker(void)
     struct notices t = {0};
     struct coordinator *c = gather_four(&t);
     form_four(c);
-    speak_on(c, &t, 1, 1, false); /* rank 1 is not the heartbeat relay */
+    speak_on(c, &t, 1, 1, false); /* rank 1 relays heartbeats, although rank 0 is the relay */
     ok(t.n[NOTICE_LOST] == 1 && t.last.rank == 0, "a silent relay is lost, and no worker behind it");
     coordinator_free(&c);
 }
@@ -608,8 +608,8 @@ test_scale(void)
     coordinator_free(&c);
 }
 
-/* Starts runs whose programs declare collectives on two hosts. Each run must begin (row.why is NULL), or end with
- * the error row.why. */
+/* Starts runs whose programs declare collectives on two hosts. A run must begin if row.why is NULL; otherwise it
+ * must end with the error row.why. */
 static void
 test_comm_ranks(void)
 {
@@ -704,7 +704,7 @@ test_nonsense(void)
         [CLUSTER_FORM] = PACKET_READY, [CLUSTER_SHIP] = PACKET_HAVE, [CLUSTER_RUN] = PACKET_END};
     for (int phase = CLUSTER_GATHER; phase < CLUSTER_BROKEN; phase++)
         for (int k = 0; k < (int)countof(kind) && phase != CLUSTER_MAKE; k++)
-            /* other: 0: the answer names the expected program or run; 1: another one */
+            /* other: 0: the answer names the expected program or run; 1: the answer names another program or run */
             for (uint32_t other = 0; other < 2; other++) {
                 struct notices t = {0};
                 struct coordinator *c = open_world(&t, 1);
@@ -719,8 +719,8 @@ test_nonsense(void)
             }
 }
 
-/* Lets worker 1 of 3 report a signal. handled: the program handles signals. Returns true if the coordinator then
- * reports the signal and keeps the worker (handled), or drops the worker (not handled). */
+/* Lets worker 1 of 3 report signals. handled: true: the user's program handles signals, so the coordinator must
+ * report the signal and keep the worker; false: the coordinator must drop the worker. Returns true if this holds. */
 static bool
 pass(uint32_t number, uint64_t signals, bool handled)
 {
@@ -752,8 +752,8 @@ test_signals(void)
     is_int(wrong, 0, "a number that is no signal ends its worker");
 }
 
-/* Returns the rank that is lost when rank 0 of two workers reports that it cannot reach rank `other`, of which no
- * heartbeat has arrived for `missed` ticks. */
+/* Lets rank 0 of two workers report that it cannot reach rank `other`. The last heartbeat of that rank is `missed`
+ * ticks old. Returns the rank that the coordinator declares lost. */
 static int
 lost_unreached(int other, int missed)
 {

@@ -1,6 +1,6 @@
-/* Tests of actors/cluster/memory/device_heap.c and position.c. A model that searches a list makes the same
- * allocations as a device heap, and both must agree. The positions of devices are checked for all assignments of
- * devices to hosts in small clusters. */
+/* Tests of actors/cluster/memory/device_heap.c and position.c. A device heap finds the allocation that contains an
+ * address range. A simple model with a list makes the same allocations, and both must agree. The positions of
+ * devices are checked for all assignments of devices to hosts in small clusters. */
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/position.h"
 #include "runtime/base/error.h"
@@ -52,7 +52,8 @@ test_held(void)
             device_heap_give(&h, first + (uint64_t)at * UNIT);
             m[at].taken = false;
         } else {
-            bool fits = is_free(m, at, units) || (m[at].taken && m[at].units == units); /* free, or repeated */
+            /* the units are free, or allocated in the same way before */
+            bool fits = is_free(m, at, units) || (m[at].taken && m[at].units == units);
             int status = device_heap_take(&h, DEV_ASYNC, 0, first + (uint64_t)at * UNIT, units * UNIT);
             wrong += fits != !status;
             said += status == E_BUS;
@@ -60,7 +61,7 @@ test_held(void)
         }
         if (i % 500 == 0) wrong += differs(&h, m, first);
     }
-    device_heap_give(&h, 1); /* frees a position at which nothing is allocated */
+    device_heap_give(&h, 1); /* nothing is allocated at this address */
     is_int(wrong, 0, "exactly the allocated ranges are found");
     ok(said > 0, "overlapping allocations are refused");
     const char *bytes = "kept as it is";

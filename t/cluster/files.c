@@ -6,15 +6,15 @@
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 
-/* ---- requests ---- */
+/* ---- requests to load files ---- */
 
 struct piece { /* A run of consecutive bytes. */
     int64_t from, to, n;
 };
 static struct piece expected[1 << 16], found[1 << 16];
 
-/* Appends the rows of a copy to a list of byte ranges, and joins a row with the previous range if the two are
- * consecutive. */
+/* Appends the rows of a copy to a list of byte ranges. Joins a row with the previous range if both ranges are
+ * consecutive, at both ends of the copy. */
 static int
 add_rows(struct piece *list, int n, const struct shard_copy *c)
 {
@@ -85,7 +85,7 @@ test_requests(void)
        "requests for more copies than a packet holds fit into packets, and read the same bytes");
 }
 
-/* ---- answers ---- */
+/* ---- answers to writes of files ---- */
 
 static void
 take_packet(void *arg, const struct packet *p)

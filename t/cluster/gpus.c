@@ -25,8 +25,8 @@ test_read(void)
     ok(!gpus_check("", 0), "a worker without GPUs reports an empty text");
 }
 
-/* Checks gpus_read() with a truncated or changed report: it must accept or reject the report, and never read beyond
- * the report's end. */
+/* Changes or truncates a report of GPUs. gpus_read() must accept or reject the report, and must not read beyond
+ * its end. */
 static void
 test_damaged(void)
 {
@@ -69,8 +69,8 @@ tell(int first, int n, struct str *out)
     for (int i = 0; i < n; i++) str_addf(out, "9.0 1 %032x x|", (unsigned)(first + i));
 }
 
-/* Checks gpus_share(), which tells if two workers have a GPU in common. One case has as many GPUs as a worker may
- * have. */
+/* Checks gpus_share(), which returns whether two workers have a GPU in common. In one case, each worker has the
+ * maximum number of GPUs. */
 static void
 test_share(void)
 {

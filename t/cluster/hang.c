@@ -3,7 +3,7 @@
  * training must end with the numbers of a training without faults. Slow workers must not be lost. */
 #include "t/lib/simulated.h"
 
-/* number of hung workers that were lost, by phase of the coordinator */
+/* number of lost workers that had hung, by phase of the coordinator at the loss */
 static int in[CLUSTER_BROKEN];
 
 static void

@@ -10,7 +10,7 @@
 
 enum { BYTES = 1 << 24, PIECES = 400, SLOTS = 4, MESSAGES = 20000 };
 
-/* ---- memory ---- */
+/* ---- shared memory segments ---- */
 
 struct piece {
     unsigned char *p;
@@ -79,7 +79,8 @@ test_open(void)
     ok(segment_open(path, segment_bytes(a) + 4096, &b) == E_IO, "a segment of another size is refused");
     ok(segment_open("/proc/self/exe", 4096, &b) == E_IO, "a regular file is refused as a segment");
     ok(segment_open("/dev/null", 4096, &b) == E_IO, "a device file is refused as a segment");
-    /* a survivor announces the segment after the loss of the process that made it */
+    /* Opens the segment a second time and gets the path of this mapping. Other processes must be able to open the
+     * segment by this path after the process that made the segment has ended. */
     if (segment_open(path, segment_bytes(a), &b)) return;
     segment_path(b, path);
     segment_free(&a);
@@ -90,7 +91,7 @@ test_open(void)
     ok(segment_open(path, BYTES, &b) == E_IO, "a freed segment cannot be opened");
 }
 
-/* ---- messages ---- */
+/* ---- messages between processes ---- */
 
 /* Owners of the slots: process 0 has slots 0 and 2, process 1 has slots 1 and 3. Every slot sends messages to every
  * other slot. The receiver checks the order of arrival. */

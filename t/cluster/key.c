@@ -14,7 +14,7 @@ enum { RANKS = 3 };
 static uint64_t state;
 static struct str one, of[RANKS + 1];
 
-/* ---- files ---- */
+/* ---- reading key files ---- */
 
 static char folder[] = "/tmp/rille-keys-XXXXXX";
 
@@ -136,7 +136,7 @@ test_secret(void)
 }
 
 /* Truncates and damages key files. A truncated file must be refused unless it contains the complete secret. A
- * damaged file must be refused, or read with fields of full length. */
+ * damaged file must be refused, or read as a key whose fields have full length. */
 static void
 test_damage(const struct str *text, const char *what)
 {
@@ -161,8 +161,8 @@ test_damage(const struct str *text, const char *what)
     ok(!taken, "%d damaged keys do no harm", n);
 }
 
-/* Makes keys for many ranks. The last rank must have a key of its own. A copy of a key must stay valid after the
- * original is erased. */
+/* Makes keys for many ranks. Even the last rank must have a key of its own. A copy of a key must stay valid after
+ * the original is erased. */
 static void
 test_many(void)
 {
@@ -179,7 +179,7 @@ test_many(void)
     is_int(key_new_ranks(0, text), E_ARG, "keys for a job without workers are refused");
 }
 
-/* ---- links ---- */
+/* ---- ranks that links derive from keys ---- */
 
 static struct key
 key_of(const struct str *text)
@@ -190,7 +190,7 @@ key_of(const struct str *text)
 }
 
 /* Returns the rank that the coordinator derives from the worker's key. Returns KEY_COORDINATORS if the coordinator
- * denied the worker, or if nothing arrived within two seconds. */
+ * refuses the key, or if no message arrives within two seconds. */
 static int
 seen(struct key *served, struct key *joined)
 {

@@ -31,8 +31,8 @@ join(struct link *c, struct link **w)
     return -1;
 }
 
-/* Returns the number of messages received from an end that has closed. tells: stops when link_state() reports the
- * other end as down. */
+/* Returns the number of messages that arrive from an end that has closed. tells: true: stops when link_state()
+ * reports that the other end is down. */
 static int
 hear(struct link *l, bool tells)
 {
@@ -70,7 +70,7 @@ test_last_words(const char *bind)
     }
 }
 
-/* Ends a coordinator. Its worker must find that connections are refused, and not before. */
+/* Ends a coordinator. Its worker must find that connections are refused, but must not report this before the end. */
 static void
 test_refused(const char *bind)
 {
@@ -129,7 +129,7 @@ test_named_folder(void)
     struct stat st;
     snprintf(folder, sizeof folder, "/tmp/rille-t-link-%d", (int)getpid());
     snprintf(address, sizeof address, "ipc://%s/control", folder);
-    mkdir(folder, 0700); /* a folder whose lock is free */
+    mkdir(folder, 0700); /* a folder left by a coordinator that ended: no process holds its lock */
     ok(!link_serve(address, NULL, &first) && !strcmp(link_endpoint(first, LINK_CONTROL), address),
        "a folder without an owner is replaced");
     ok(!stat(folder, &st) && (st.st_mode & 0777) == 0700, "the folder has mode 0700");

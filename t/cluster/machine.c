@@ -1,7 +1,7 @@
 /* Tests of actors/cluster/wire/machine.c: waiting for the end of a killed process. */
 #include "runtime/base/system.h"
 #include <sys/wait.h>
-/* 1: simulates a killed process that the kernel never frees */
+/* 1: simulates a killed process that the kernel never removes */
 static int pending;
 static bool
 ends_in_time(const struct system_process *p, int ms)

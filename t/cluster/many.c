@@ -82,7 +82,8 @@ work(void *arg, const struct work *w)
         member_ended(one->member, &(struct run_end){.epoch = w->epoch, .run = w->packet->run, .node = -1, .text = ""});
 }
 
-/* Ends a worker's connection. Packets on their way are lost, because they have the number of this connection. */
+/* Ends a worker's connection, and begins one with another number. Packets on their way are lost, because they have
+ * the old number. */
 static void
 reconnect(struct many *s, struct one *w)
 {

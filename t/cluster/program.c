@@ -21,8 +21,8 @@ gather(struct train *t)
     if (t->graph && nplan < PROGRAMS) plans[nplan++] = t->graph->runner->plan;
 }
 
-/* Result of reading a program's bytes with a new atlas. plan: NULL if the program was rejected, or if no plan of it
- * exists. */
+/* A program's bytes, read with a new atlas (the table of layouts). plan: NULL: the program was rejected, or cannot
+ * be planned. */
 struct made {
     struct atlas *atlas;
     struct plan *plan;

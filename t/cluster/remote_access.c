@@ -12,7 +12,7 @@
 enum { BYTES = 64, DEADLINE_MS = 900, LINK_MS = 200 };
 
 static const unsigned char job[CLUSTER_ID] = "a job";
-static char lost[64]; /* reason of the loss; "": the worker is not lost */
+static char lost[64]; /* reason why the worker is declared lost; "": the worker is not lost */
 
 static int
 keeper(void *of, int memory)
@@ -52,7 +52,7 @@ struct worker {
 
 /* Answers of the worker: VALUE packets with a status and a number of bytes. */
 static const struct row {
-    /* what: name of the case; how: expected reason of the loss, NULL: the worker is not lost */
+    /* what: name of the case; how: expected reason why the worker is lost, NULL: it is not lost */
     const char *what, *how;
     bool silent, mute; /* mute: the first connection carries no answers */
     uint32_t status, bytes;
@@ -76,7 +76,7 @@ say(struct link *l, const struct packet *p)
     str_free(&s);
 }
 
-/* Introduces the worker on connection `count`. */
+/* Sends the first heartbeat on connection number `count`, by which the controller recognises the worker. */
 static void
 greet(struct worker *w, uint64_t count)
 {

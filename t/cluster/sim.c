@@ -91,9 +91,9 @@ test_elastic(void)
        grown);
 }
 
-/* Repeats the trials of seeds, on two hosts, that once failed. In all rows but the last, a disconnected worker wrote
- * into memory that all simulated hosts shared. In the last row, a worker kept its mapped memory although its READY
- * packet was late, and its host created another memory. */
+/* Repeats the trials of seeds that once failed, on two hosts. Causes: in all rows but the last, a disconnected
+ * worker wrote into memory that all simulated hosts shared. In the last row, a worker kept its mapped memory
+ * although its READY packet was late, and its host created another memory. */
 static void
 test_known(void)
 {
@@ -115,8 +115,8 @@ test_known(void)
     ok(!bad, "seeds that failed once pass");
 }
 
-/* Repeats a trial in which a worker was lost as a hung one while it ended the run of an epoch that was over because
- * another worker had hung. */
+/* Repeats a trial that once failed. An epoch ended because a worker had hung. Another worker, which was still
+ * ending its run of that epoch, was then lost as hung, too. */
 static void
 test_hang_after_hang(void)
 {
@@ -129,9 +129,9 @@ test_hang_after_hang(void)
 
 /* ---- workers without a coordinator ---- */
 
-/* Runs a cluster of `hosts` without faults for `steps` steps, then removes its coordinator. Packets on their way to
- * workers arrive; if `cut`, they are lost. Returns the number of workers that have not left after MOST_TICKS ticks.
- * Sets *over if the training had ended before. */
+/* Runs a cluster of `hosts` hosts without faults for `steps` steps, then removes its coordinator. cut: packets on
+ * their way to workers are lost; otherwise they arrive. Returns the number of workers that still run MOST_TICKS
+ * ticks later. Sets *over to true if the training ended before the removal. */
 static int
 left_behind(uint64_t seed, int hosts, int steps, bool cut, bool *over)
 {

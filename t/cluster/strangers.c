@@ -81,8 +81,8 @@ greet_alone(int fd, const struct place *p)
     greet(fd, "NULL");
 }
 
-/* Sends the header of a frame of 2^28 bytes. A process could allocate so many bytes, so an allocation would not
- * fail. */
+/* Sends the header of a frame of 2^28 bytes. An allocation of this size would succeed, so only a check of the size
+ * can refuse the frame. */
 static void
 say_much(int fd, const struct place *p)
 {
@@ -98,7 +98,8 @@ say_nonsense(int fd, const struct place *p)
     char bytes[4096];
     UNUSED(p);
     memset(bytes, 'x', sizeof bytes);
-    if (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) < 0) return; /* the connection is closed already */
+    /* the other side has closed the connection already */
+    if (send(fd, bytes, sizeof bytes, MSG_NOSIGNAL) < 0) return;
 }
 
 static const struct {
@@ -156,7 +157,9 @@ main(void)
     }
     find_places(c, k, place);
     for (size_t s = 0; s < countof(stranger);
-         s++) /* connects to all sockets at once: each closes a silent connection only after two seconds */
+         /* connects to all sockets at once, because each socket waits two seconds before it closes a silent
+          * connection */
+         s++)
         for (int i = 0; i < SOCKETS; i++) stranger[s].say(fd[s][i] = connect_to(place[i].address), &place[i]);
     ok(is_heard(c), "a worker is heard while strangers are connected");
     for (size_t s = 0; s < countof(stranger); s++)

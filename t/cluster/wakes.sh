@@ -37,7 +37,7 @@ ppoll(struct pollfd *fd, nfds_t n, const struct timespec *t, const sigset_t *mas
 }
 C
 cc -shared -fPIC -O1 -o "$dir/patient.so" "$dir/patient.c" || exit 1
-patient() { # patient ARGUMENTS: runs rille with these arguments; kills it if it waits forever
+patient() { # patient ARGUMENTS: runs rille with these arguments; kills it if it does not end in time
   PATIENT="$dir/patient" LD_PRELOAD="$dir/patient.so" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" \
     timeout -k 5 ${SECONDS_AT_MOST:-$hang} "$rille" "$@" >"$dir/out" 2>"$dir/err" </dev/null
   code=$? stdout=$(cat "$dir/out")

@@ -7,7 +7,8 @@ enum { WINDOWS = 3, STEPS = 4000, PROGRAM = 3000 };
 static uint64_t state;
 static unsigned char text[PROGRAM]; /* content of all packets */
 
-/* Returns a packet with random numbers. If `shared` is not NULL, some of the packet's spans point to its bytes. */
+/* Returns a packet with random numbers. shared: some of the packet's spans point to these bytes; NULL: all spans
+ * point to `text`. */
 static struct packet
 random_packet(uint32_t seq, struct shared_bytes *shared)
 {

@@ -11,7 +11,8 @@ if [ ! -f "$headers/nccl.h" ]; then
 fi
 export FAKE_CUDA_LOG=$dir/told
 
-# go WRONG DEVICES CHUNK: runs the Lua chunk on the devices, with FAKE_CUDA=WRONG; sets $stdout, $stderr and $code.
+# go WRONG DEVICES CHUNK: runs the Lua chunk on the devices, with the faults WRONG (FAKE_CUDA). Sets $stdout, $stderr
+# and $code.
 go() {
   rm -f "$dir/told"
   FAKE_CUDA=$1 timeout $hang "$rille" --collectives "${how:-nccl}" -d "$2" -e "$3" >"$dir/out" 2>"$dir/err"; code=$?

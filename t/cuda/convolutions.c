@@ -42,7 +42,7 @@ static const struct {
     {"conv2d_grad_w", "f32{2,8,13,13} f32{2,16,13,13} padding=2 dilation=2 size=3,3"},
 };
 
-/* ---- the specification ---- */
+/* ---- computing a convolution by its specification ---- */
 
 static int64_t
 place(const struct cuda_image *i, int64_t a, int64_t b, int64_t c, int64_t d)
@@ -56,8 +56,8 @@ numel(const struct cuda_image *i)
     return i->size[0] * i->size[1] * i->size[2] * i->size[3];
 }
 
-/* Adds one product of the convolution to the image `sum`, which the test computes: y, or a gradient. at: indices of
- * the element of y; in: indices in the kernel of channel at[1]. */
+/* Adds one product of the convolution to `sum`, the image that the test computes: y, or a gradient. at: indices of
+ * the element of y; in: indices, in the convolution's kernel, of the factor for channel at[1]. */
 static void
 meet(const struct cuda_convolution *c, const int64_t *at, const int64_t *in, const void *first, const void *second,
      double *sum)
@@ -90,14 +90,14 @@ static void
 compute(const struct cuda_convolution *c, const struct cuda_factors *at)
 {
     const struct cuda_image *i = c->makes == CUDA_MAKES_Y ? &c->y : c->makes == CUDA_MAKES_X ? &c->x : &c->w;
-    int64_t n = numel(i); /* the result is dense */
+    int64_t n = numel(i); /* the result is dense: element k is number k in memory */
     double *sum = must_alloc((size_t)n * sizeof *sum);
     walk(c, at->x, at->w, sum);
     for (int64_t k = 0; k < n; k++) elem_set_f(dtype_of[c->to], at->y, k, sum[k]);
     free(sum);
 }
 
-/* ---- a library ---- */
+/* ---- computing a convolution by a library ---- */
 
 static int64_t nway, ndeclined;
 
@@ -122,7 +122,7 @@ compute_on_gpu(const struct cuda_convolution *c, const struct cuda_factors *f, v
     return true;
 }
 
-/* ---- calls ---- */
+/* ---- convolutions that must be found ---- */
 
 enum form { AS_IT_IS, CHANNELS_LAST, CUT_OUT, NFORM };
 static const char *const form_text[] = {"", ", channels last", ", cut out of a larger image"};
@@ -170,7 +170,7 @@ check(struct trial *t, const struct cuda_convolution *c, const struct cuda_place
         diag("%g times the allowed error; the same bits twice: %d", far, same);
 }
 
-/* Changes the results to f32. Partial sums of halves have this dtype. */
+/* Changes the results of a trial to f32, the dtype of partial sums of halves. */
 static void
 widen(struct trial *t)
 {

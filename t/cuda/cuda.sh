@@ -5,7 +5,8 @@ rille=$(realpath "$1") build=$(dirname "$(realpath "$1")")
 plugin=$build/librille-cuda.so
 . t/lib/tap.sh
 
-# refuses TEXT DEVICES...: expects exit code 2 without delay, no output, and an error with TEXT.
+# refuses TEXT DEVICES...: checks that the program exits with code 2 at once, without output, and with an error that
+# contains TEXT.
 refuses() {
   local text=$1 out code; shift
   out=$(timeout $hang "$rille" -d "$@" -e 'print(1)' 2>"$dir/err"); code=$?
@@ -50,7 +51,8 @@ program='local p = rille.placement(KIND, RANKS)
   print((x:matmul(x) + x):sum():item())'
 ok "a program found by PATH finds the plug-in" env -C / PATH="$dir:$PATH" rille -d cuda:0 -e 'os.exit(rille.device_info("cuda", 0) ~= nil)'
 want=$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $program")
-for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do # with the last list, some values are on cpus
+# in the last list, cpus hold some of the values
+for devices in cuda:0 cuda:0x4 cuda:0,cuda:1,cuda:2x2 cpu:2,cuda:0x4; do
   ranks='{0, 1, 2, 3}'; [ $devices = cuda:0 ] && ranks='{0}'
   ok "$devices computes what a cpu does" prints "$want" "$rille" -d $devices -e "KIND, RANKS = 'cuda', $ranks $program"
 done

@@ -14,7 +14,8 @@ cuda=$(first cuda_runtime_api.h) cudnn=$(first cudnn.h) library=$(first libcudnn
 command -v c++ >/dev/null || cuda=
 
 compiles() { c++ -std=c++17 -Wall -Wextra -fsyntax-only -I"$dir" -I. -isystem "$cudnn" -isystem "$cuda" t/host/cudnn_facts.cpp; }
-# finds FILE WRONG WHAT: expects that FILE, damaged by the sed script WRONG, fails an assertion about WHAT.
+# finds FILE WRONG WHAT: damages FILE by the sed script WRONG. Checks that the damaged file fails an assertion about
+# WHAT.
 finds() {
   mkdir -p "$dir/kernels/cuda"
   sed "$2" "kernels/cuda/$1" >"$dir/kernels/cuda/$1"

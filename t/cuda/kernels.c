@@ -30,8 +30,8 @@ static const char *const by_host[] = {"from_blocks", "linear_blocks", "recurrenc
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };
 struct work {
-    struct sum *sum; /* reduction of boxing (redistribution); NULL: the work is a sample */
-    bool looks;      /* true: tests the data check of the sample */
+    struct sum *sum; /* reduction of boxing (redistribution) that is tested; NULL: a sample is tested */
+    bool looks;      /* true: tests the sample's data check, not its kernel */
     struct finding want;
     struct epilogue *led; /* fused chain that begins with the sample; NULL: none */
     struct trial trial;
@@ -39,11 +39,11 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    /* the source that computes several works of equal source in one launch (a bundle); the first work has it */
+    /* source of a bundle, one launch for several works of equal source; only the first of these works has it */
     struct cuda_source many;
     struct work *mate[MATES];
     int nmate;
-    bool taken; /* true: this run's share contains the work; the host compiles and runs no other works */
+    bool taken; /* true: the work belongs to the share of this run; the host compiles and runs only such works */
     struct work *next;
 };
 static bool on_gpu; /* true: this run tests all works on a GPU */
@@ -59,14 +59,14 @@ append(struct work *w)
     nwork++;
 }
 
-/* ---- what is tested ---- */
+/* ---- choosing what is tested ---- */
 
 static bool
 is_by_host(const struct op *op)
 {
     for (size_t i = 0; i < countof(by_host); i++) /* the host computes these operators, even for tensors on GPUs */
         if (!strcmp(by_host[i], op->name)) return true;
-    return op->attr[0].kind == ATTR_BODY; /* the operators of its body have kernels */
+    return op->attr[0].kind == ATTR_BODY; /* true: the operator has a body, whose operators have kernels */
 }
 
 static bool
@@ -147,7 +147,7 @@ add_warps(uint64_t seed)
     strange = false;
 }
 
-/* Makes up to nbad elements of the checked operand invalid. Kernel and host must report the same one, the first. */
+/* Tests a data check with up to nbad invalid elements. Kernel and host must report the same one, the first. */
 static void
 add_look(const struct op *op, const char *text, enum memory m, int nbad, uint64_t seed)
 {
@@ -231,7 +231,7 @@ static void
 add_sums(uint64_t seed)
 {
     static const enum dtype whole[] = {DT_F32, DT_F64, DT_I32, DT_I64, DT_U8, DT_BOOL};
-    for (int r = RED_SUM; r <= RED_MIN; r++) /* writes the neutral element of each reduction in every dtype */
+    for (int r = RED_SUM; r <= RED_MIN; r++) /* reductions without addends, which write the identity in every dtype */
         for (int d = DT_NONE + 1; d < NDTYPE; d++) add_sum((enum reduce)r, (enum dtype)d, (enum dtype)d, 0, seed);
     for (int n = 1; n <= 5; n += 2) {
         for (size_t d = 0; d < countof(whole); d++)
@@ -263,7 +263,7 @@ add_led(const struct op *op, const char *text, enum memory m, const struct led_c
     append(w);
 }
 
-/* Adds n chains, each with another memory layout of operands; some have a misaligned operand or special values. */
+/* Adds n chains that begin with the sample, in several memory layouts, some misaligned or with special values. */
 static void
 add_leds(const struct op *op, const char *text, size_t n, uint64_t seed)
 {
@@ -304,7 +304,7 @@ hash_of(const struct cuda_source *s)
     return strtoull(s->name + strlen(s->name) - 16, NULL, 16);
 }
 
-/* Returns true if a bundle with this call is tested: for each reduction and update, and some others. */
+/* Returns true if the test bundles this call: all reductions and updates, and some other calls. */
 static bool
 is_bundled(const struct work *w)
 {
@@ -323,7 +323,7 @@ add_bundles(void)
         if (!is_bundled(w)) continue;
         leader = hash_next(&first, hash_of(&w->source), &at);
         if (!leader) hash_add(&first, hash_of(&w->source), leader = w);
-        /* members beyond MATES overwrite the last place */
+        /* the array has MATES places; further members overwrite the last one */
         leader->mate[MIN(leader->nmate, MATES - 1)] = w;
         leader->nmate++;
         if (leader->nmate == 2) cuda_source_many(&leader->trial.arena, &leader->source, &leader->many);
@@ -331,11 +331,11 @@ add_bundles(void)
     hash_free(&first);
 }
 
-/* ---- the sources, each once ---- */
+/* ---- writing each source once ---- */
 
-enum { SHARES = 24, TURNS = 8 }; /* each run (turn) compiles SHARES / TURNS shares of the sources for GPUs */
+enum { SHARES = 24, TURNS = 8 }; /* of SHARES shares of the sources, a run (turn) compiles SHARES / TURNS for GPUs */
 
-/* Returns source i of a work, or NULL. 0: kernel; 1: bundle; 2, 3: first kernel and rest of a chain. */
+/* Returns source i of a work; NULL: none. 0: kernel; 1: bundle; 2, 3: first kernel and further steps of a chain. */
 enum { SOURCES = 4 };
 static const struct cuda_source *
 source_of(const struct work *w, int i)
@@ -377,7 +377,7 @@ write_texts(FILE *f, int share)
 #define SANITIZE "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 enum { SANITIZED = true };
 #else
-#define SANITIZE "" /* sanitizers would double the compile time */
+#define SANITIZE "" /* compiles without sanitizers, which would double the compile time */
 enum { SANITIZED = false };
 #endif
 
@@ -427,7 +427,7 @@ list_one(const struct cuda_source *s, struct hash_table *seen, int n, const char
     return n + 1;
 }
 
-/* Lists each source once; returns the number of sources. If name is NULL, only counts. */
+/* Lists the name and text of each source once. name: NULL: only counts. Returns the number of sources. */
 static int
 list_texts(const char **name, const char **text)
 {
@@ -462,7 +462,7 @@ kernel_of(const struct cuda_source *s)
     return kernel;
 }
 
-/* Runs all works. lib: library of the kernels for the host; NULL: runs on a GPU. */
+/* Runs one kernel source. lib: library of the kernels for the host; NULL: runs on a GPU. */
 static void
 play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *word, int64_t nword, uint64_t seed)
 {
@@ -476,7 +476,7 @@ play(void *lib, const struct cuda_source *s, int64_t blocks, const uint64_t *wor
 /* maximum number of blocks per launch; row kernels must give the same bits for any power of two */
 static int64_t most_blocks = INT64_MAX;
 
-/* Launches the kernels of a source in order: some sources need more than one pass. */
+/* Launches the kernels of a source in their order, because some sources need several passes. */
 static void
 launch(void *lib, const struct cuda_source *s, int nin, void *const *in, void *const *out, void *scratch,
        uint64_t piece, uint64_t seed)
@@ -590,7 +590,7 @@ check(struct work *w, void *lib, uint64_t seed)
     if (!good) diag("%g times the allowed error; the orders agree: %d; %s", worst, same, w->source.name);
 }
 
-/* Fills in the launch parameters, with results in fresh memory. Returns the number of results. */
+/* Fills in the launch parameters of a call, with results in fresh memory. Returns the number of results. */
 static int
 fill_mate(struct work *w, uint64_t *word, struct tensor **got, struct tensor **want)
 {
@@ -674,7 +674,7 @@ check_table(void)
     str_free(&rows);
 }
 
-/* ---- CUDA's compiler ---- */
+/* ---- compiling sources by NVRTC for GPU architectures ---- */
 
 /* Compiles one share of the sources for one of six GPU architectures. */
 static void

@@ -133,8 +133,8 @@ done
 
 ok "if another process holds the first GPU, values are moved to the second GPU and back" \
   prints held=0 $'32\tright' "${carried/'{0, 1}'/'{0}'}" cpu:1,cuda:1
-# launched ...: checks that the number of copies does not change if the first GPU is busy and the second is used. The
-# first copy of a thread, too, must run on the right GPU.
+# launched ...: checks that the number of copies on the second GPU is the same whether the first GPU is free or busy.
+# The first copy of a thread must run on the right GPU, too.
 launched() {
   local n=()
   for wrong in gpus=2 held=0; do
@@ -194,8 +194,7 @@ for seed in 1 2 3; do
 done
 ok "if the library supports no product, kernels compute them" trains noway f32
 is "then the library computes no product" "$(grep -c multiply "$dir/told")" 0
-# Updates variables of many shapes. The updates are grouped, so they need few launches. Bits must equal those of the
-# cpu.
+# Updates variables of many shapes. The plan must group the updates into few launches, with the bits of the cpu.
 updates='rille.manual_seed(5)
   local all = {}
   for _, shape in ipairs{{1}, {7}, {3, 5}, {}, {0, 4}, {9000}, {2, 3, 4}, {64, 65}, {5}, {2, 2}} do
@@ -219,7 +218,7 @@ for type in f32 bf16; do
   FAKE_CUDA_LOG=$dir/told ok "ten variables of $type are updated on a GPU with the same bits" prints "" "$want" "KIND, TYPE = 'cuda', '$type' $updates" cuda:0
   is "a step has two launches: all adamw updates, all sgd updates" "$(grep -cE '^kernel .*many_' "$dir/told")" 6
 done
-# Casts variables of many shapes right before an operator reads them.
+# Casts variables of many shapes immediately before an operator reads them.
 casts='local at, v = {placement = rille.placement(KIND, {0}), sbp = "B"}, {}
   for i, shape in ipairs{{12}, {12, 8}, {2, 3, 4}, {64, 65}, {8}} do v[i] = (rille.arange(rille.zeros(shape):numel()) / 7):reshape(shape):to_global(at) end
   local step = rille.graph(function()
@@ -240,8 +239,8 @@ halves='local x = (rille.arange(40) / 7):to("bf16"):to_global{placement = rille.
   local y = ((x * 0.3 + x) * x - 1):relu()
   print(y:sum():item(), (y * 3 - x):max():item())'
 ok "a fused chain of halves gives the bits of the cpu" prints "" "$("$own" -d cpu:1 -e "KIND = 'cpu' $halves")" "KIND = 'cuda' $halves" cuda:0
-# Tests TF32, which rounds 1 + 2^-12 to 1; a sum of 4,096 addends shows the difference. Multiplies forward, in a
-# gradient, in a step traced with TF32, and after TF32 is switched off.
+# Tests TF32, which rounds 1 + 2^-12 to 1. A sum of 4,096 addends shows the difference. Multiplies in forward, in a
+# gradient, in a step that was traced with TF32, and after TF32 was switched off.
 tf32='local at = {placement = rille.placement(KIND, {0}), sbp = "B", requires_grad = true}
   local x, w = rille.full(X or {1, 4096}, 1 + 2^-12, at), rille.full(W or {4096, 1}, 1, at)
   local function product(x) return X and x:conv2d(w) or x:matmul(w) end
@@ -267,7 +266,8 @@ shown='local x = (rille.arange(48) % 7 - 3):to("f32"):reshape({6, 8}):to_global{
 "$rille" -d cpu:1 -e "KIND = 'cpu' $shown" >"$dir/shown"
 ok "a product with other readers is not overwritten by fused operators" prints "" "$(cat "$dir/shown")" "KIND = 'cuda' $shown" cuda:0
 
-# Trains a tied embedding, which has two gradients. One is a library product; the other is added to it in place.
+# Trains a tied embedding, whose table has two gradients. One is computed by a library product, and the other is added
+# to it in place.
 tied='local at = {placement = rille.placement(KIND, {0}), sbp = "B"}
   rille.manual_seed(5)
   local w = rille.randint(-2, 3, {12, 8}):to("f32"):to_global(at):detach():requires_grad_()
@@ -398,7 +398,7 @@ ends_so() { FAKE_CUDA=lost=$1 timeout $hang "$rille" -d cuda:0 -e "KIND, RANKS, 
 ok "a GPU that is lost ends the program with 1, also if no loss is read" ends_so 450
 ASAN_OPTIONS=$asan
 
-# ---- t/cuda/kernels with the argument gpu, which is for real GPUs: here on the stand-in
+# ---- t/cuda/kernels gpu, which tests real GPUs, on the stand-in ----
 
 mkdir -p "$dir/t/bin"
 cp "$build/t/bin/cuda" "$dir/t/bin" # puts the test into a folder from which it finds the plug-in, two folders above

@@ -6,7 +6,7 @@
 #include "kernels/cuda/product.h"
 #include "t/lib/trial.h"
 
-/* ---- the specification ---- */
+/* ---- computing a product by its specification ---- */
 
 static const enum dtype dtype_of[] = {
     [CUDA_F32] = DT_F32, [CUDA_F64] = DT_F64, [CUDA_BF16] = DT_BF16, [CUDA_F16] = DT_F16};
@@ -46,7 +46,7 @@ compute(const struct cuda_product *p, const struct cuda_factors *at)
     }
 }
 
-/* Returns true if the rows or columns of the matrix are contiguous, as a library requires. */
+/* Returns true if a library can read the matrix: its rows or its columns are contiguous. */
 static bool
 is_matrix(const struct cuda_matrix *m, int64_t rows, int64_t cols)
 {
@@ -60,7 +60,7 @@ is_sound(const struct cuda_product *p)
            is_matrix(&p->w, p->k, p->n) && p->y.col == 1 && p->y.row >= p->n;
 }
 
-/* ---- calls ---- */
+/* ---- calls of single operators ---- */
 
 static bool
 is_product(const struct op *op)
@@ -129,7 +129,7 @@ try_calls(uint64_t seed)
         for (int m = 1; m < NMEMORY; m++) try_call(op_find("matmul"), more[i], (enum memory)m, seed++);
 }
 
-/* ---- chains ---- */
+/* ---- chains of operators after a product ---- */
 
 enum { M = 6, K = 5, N = 7, STEPS = 6, OPERANDS = 6 };
 enum bias { NO_BIAS, BIAS, BIAS_1, COLUMN, RESIDUAL, NBIAS };
@@ -197,8 +197,8 @@ leave(struct chain *c, struct fuse_arg a)
     c->want[c->nout++] = arena_alloc(&c->arena, M * N * 8);
 }
 
-/* Makes the chain. kept: the chain also returns the operand of its last operator. swapped: binary operators have
- * swapped operands. */
+/* Makes the chain. kept: true: the chain also returns the operand of its last operator; swapped: true: binary
+ * operators have their operands in reverse order. */
 static void
 make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
 {
@@ -222,8 +222,8 @@ make(struct chain *c, enum bias bias, enum after after, bool kept, bool swapped)
     if (c->step[v.index].out < 0) leave(c, v);
 }
 
-/* Returns true if cuBLASLt has an epilogue for the chain: a bias, then gelu (whose operand the chain may return,
- * too); the slope of gelu; sums of halves as f32. */
+/* Returns true if cuBLASLt has an epilogue for the chain. Epilogues are a bias, then gelu (whose operand the chain
+ * may return, too); the slope of gelu; and sums of halves as f32. */
 static bool
 is_known(enum dtype d, enum bias bias, enum after after, bool kept)
 {
@@ -262,7 +262,7 @@ farthest(struct chain *c)
     for (int i = 0; i < c->nout; i++) {
         struct view got = c->out[i], want = c->out[i];
         got.data = c->got[i], want.data = c->want[i];
-        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, a library need not */
+        if (want.dtype != c->dtype) { /* the cpu rounds intermediate results, which a library need not do */
             struct type t = type_of(c->dtype, 2, want.dim);
             struct view rounded = view_dense(&t, arena_alloc(&c->arena, M * N * 8));
             struct view before = view_dense(&t, arena_alloc(&c->arena, M * N * 8));

@@ -40,8 +40,8 @@ train() { exec "$rille" -d cpu:2 "$dir/train.lua" "$dir/$1" "$2"; }
 steps=40
 want=$(train whole $steps)
 killed=0 torn=0 bad=0
-# Counts only kills that hit before the training ends. With RILLE_LONG, continues until a hundred kills have left an
-# incomplete save behind.
+# counts only kills before the end of the training; RILLE_LONG continues until a hundred kills have left an incomplete
+# save
 while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   train broken $steps >"$dir/out" 2>"$dir/err" &
   pid=$!
@@ -50,7 +50,7 @@ while [ $killed -lt $times ] || [ -n "${RILLE_LONG:-}" -a $torn -lt $times ]; do
   wait $pid 2>/dev/null
   [ -s "$dir/err" ] && { bad=1; sed 's/^/# /' "$dir/err"; }
   ls "$dir/broken" 2>/dev/null | grep -q "\.tmp$" && torn=$((torn + 1))
-  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
+  # deletes the checkpoints of a training that has finished, so that the next training starts from the beginning
   ls "$dir/broken" 2>/dev/null | grep -q "step-$steps.safetensors" && rm -rf "$dir/broken"
 done
 ok "after each of $killed kills, $torn during a save, the training resumes from a complete checkpoint" [ $bad = 0 ]

@@ -34,7 +34,8 @@ local function training(kind, how, seed)
         losses[i] = update(x, y):item()
       else
         losses[i] = step(x, y):item()
-        if i % 3 ~= 0 then apply() end -- every third step leaves its gradients to the next one
+        -- two of three steps apply their gradients; every third step leaves them to the next step
+        if i % 3 ~= 0 then apply() end
       end
       t.opt.lr = t.opt.lr * 0.9
     end
@@ -53,10 +54,11 @@ tap.group("resuming", function()
   for _, kind in ipairs(kinds) do
     for _, how in ipairs{"eager", "compiled"} do
       local a = training(kind, how, 1)
-      a.run(3)                                                     -- the last step's gradients are pending
+      -- stops at a step that leaves its gradients pending
+      a.run(3)
       a.save(3)
       local want = {a.run(50), a.state(), a.opt.lr}
-      -- compiles the step after the load (0 steps before it), or before the load (4 steps)
+      -- loads before the step is compiled (0 steps before the load), or after (4 steps)
       for _, before in ipairs{0, 4} do
         local b = training(kind, how, 2)
         if before > 0 then b.run(before) end
@@ -173,8 +175,8 @@ tap.group("several optimisers", function()
   end
 end)
 
--- Sets an option between steps. A new optimiser lacks state that the option needs, or the option makes state of the
--- optimiser unnecessary.
+-- Changes an option between steps, so that it needs state that a new optimiser lacks, or no longer needs the
+-- optimiser's state.
 tap.group("state that an option needs", function()
   local at = dir .. "/slots"
   local cases = {{"turned on", 0, 0.9}, {"turned off", 0.9, 0}, {"on all along", 0.9, 0.9}, {"off all along", 0, 0}}
@@ -250,7 +252,7 @@ tap.group("keep and async", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step}, {async = true, keep = 2})
     states[step] = a.state()
-    a.run(1)                                                       -- continues while the checkpoint is written
+    a.run(1)                                                       -- trains on while the checkpoint is written
   end
   tap.is({rille.checkpoint.load(at, a.parts), a.state()}, {6, states[6]}, "an asynchronous save stores the values of the time of the call")
   tap.is(#list(at), 2, "keep = 2 leaves two checkpoints")
@@ -267,8 +269,8 @@ tap.group("keep and async", function()
   rille.save(dir .. "/y.safetensors", {x = T{1}})
 end)
 
--- Loads in a second program while a training saves. The checkpoint that is read is deleted during the read, and a
--- newer one exists.
+-- Loads in a second program while a training saves. The checkpoint that is being read is deleted, and a newer one
+-- appears.
 tap.group("loading while a training saves", function()
   local at, writer = dir .. "/beside", nn.Linear(2, 2)
   for _, part in ipairs{"_verify", "_contents", "_load"} do
@@ -376,7 +378,7 @@ tap.group("unsuitable checkpoints", function()
   tap.fails(function() rille.checkpoint.load(dir .. "/none", a.parts) end, {"/none"}, "a folder that is not there is named")
 end)
 
--- ---- models of the same shapes ----
+-- ---- loading into a model with the same shapes but other settings ----
 
 local scaling = {rope_type = "linear", factor = 2.0}
 local Own = nn.Module:extend("Own")
@@ -393,8 +395,8 @@ local function noted(m, epoch) -- stores an epoch in a field of a module, as use
   return m
 end
 
--- Classes with a method settings(). The names of their settings, like p and length, are ignored in built-in modules,
--- but compared in these classes.
+-- Classes with a method settings(). Built-in modules have settings with the same names, such as p and length, which
+-- checkpoints ignore there; in these classes, checkpoints must compare them.
 local Naming = nn.Module:extend("Naming")
 function Naming:init(says) self.says, self.fc = says, nn.Linear(2, 2) end
 function Naming:settings() return self.says end
@@ -557,8 +559,8 @@ tap.group("interrupts", function()
     a.run(1)
     rille.checkpoint.save(at, {model = a.net, optimizer = a.opt, data = a.data, step = step, note = {list = {1, 2, {"x"}}}})
   end
-  -- Loads, and sends SIGINT to this process after n Lua instructions. Returns three values: true if the signal was
-  -- sent; true if the outcome is right; the outcome.
+  -- Loads a checkpoint, and sends SIGINT to this process after n Lua instructions. Returns three values: true if the
+  -- signal was sent; true if the outcome is right; the outcome.
   local function load(n)
     local pressed, left = false, n
     local good, step = pcall(function()

@@ -32,7 +32,8 @@ digest(const float *value, int64_t n)
     return h;
 }
 
-/* Decodes 64 blocks of random bytes; for number types, all values of a byte. */
+/* Decodes 64 blocks of random bytes; for types of single numbers, decodes all values of a byte. Returns the digest
+ * of the decoded values. */
 static uint64_t
 decoded_digest(const struct coding *c)
 {

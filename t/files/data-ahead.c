@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-enum { BATCHES = 5, BAD = 3 }; /* BATCHES: batches per epoch; BAD: row at which a read fails if `fails` is set */
+enum { BATCHES = 5, BAD = 3 }; /* BATCHES: number of batches per epoch; BAD: row whose read fails if `fails` is set */
 
 struct made {
     _Atomic int64_t nfill;

@@ -102,8 +102,8 @@ deflated(const struct bytes *in)
     return out;
 }
 
-/* Returns a zip file that contains only x.npy, and frees the .npy bytes. wide: uses zip64, with 64-bit sizes and a
- * ZIP64 end record. */
+/* Returns a zip file that contains only x.npy, and frees the .npy bytes. packed: true: the member is compressed;
+ * wide: true: uses zip64 (sizes of 64 bits). */
 static struct bytes
 zip_of(struct bytes npy, bool packed, bool wide)
 {
@@ -250,7 +250,7 @@ static const struct sample {
     {&format_llmc, "wte", llmc_sample},
 };
 
-/* ---- opening a file, from a block of exactly the file's size, so that ASan finds reads beyond it ---- */
+/* ---- opening a copy of a file, of exactly its size, so that ASan finds reads beyond the end ---- */
 
 static int
 open_copy(const struct sample *s, const uint8_t *bytes, size_t n, struct tensors **f)
@@ -360,7 +360,7 @@ test_foreign(void)
     free(bad.at);
 }
 
-/* ---- damaged files ---- */
+/* ---- damaged files must be rejected ---- */
 
 static void
 test_truncations(const struct sample *s)
@@ -396,8 +396,8 @@ test_bytes(const struct sample *s)
     free(b.at);
 }
 
-/* Makes one to eight random changes of the bytes: changes bytes, bits, small or large numbers, copies or removes
- * chunks, or truncates. */
+/* Makes one to eight random changes: replaces bytes, bits, or small or large numbers; copies or removes a run of
+ * bytes; or truncates. */
 static void
 mutate(struct bytes *b, uint64_t key)
 {
@@ -440,7 +440,7 @@ test_mutations(const struct sample *s, uint64_t seed, int64_t times)
     free(b.at);
 }
 
-/* ---- header fields ---- */
+/* ---- single header fields with wrong values ---- */
 
 static const struct {
     const char *head;
@@ -566,9 +566,9 @@ test_gguf_offsets(void)
     }
 }
 
-/* Checks the shapes of GGUF tensors: of floats (type 0), of blocks of 32 elements per row (type 2), and of types
- * that Rille cannot read (41, and 99, newer than the reader). The reader must check the shape even if it does not
- * know the size of an element. */
+/* Checks the shapes of GGUF tensors: of floats (type 0), of rows of blocks of 32 elements (type 2), and of types
+ * that Rille cannot read (41, and 99, which is newer than the reader). The reader must check a shape even if it
+ * does not know the size of an element. */
 static void
 test_gguf_shapes(void)
 {
@@ -586,7 +586,7 @@ test_gguf_shapes(void)
         }
 }
 
-/* ---- tokens ---- */
+/* ---- files of token ids ---- */
 
 static void
 test_tokens(void)

@@ -35,7 +35,8 @@ for _, picture in ipairs(pictures) do
   tap.is(short, 0, name .. ": a file that ends early is an error")
 end
 
--- Changes each byte of the EXIF data: the image is read, turned or not, or the file is refused.
+-- Changes each byte of the EXIF data, which states how the image is rotated. The image must be read, rotated or not,
+-- or be refused.
 tap.group("damaged EXIF data", function()
   for _, picture in ipairs(pictures) do
     if picture[1] == "turned-6.jpg" then

@@ -47,7 +47,8 @@ struct memory {
     const char *data;
 };
 
-/* Copies a box that is cut along the first axis only. (Each tensor of this test is stored in a single chunk.) */
+/* Gives the writer the elements of a box. The box begins at the first element, because each tensor of this test is
+ * written in a single chunk. */
 static int
 give(void *arg, const struct box *b, void *out)
 {
@@ -311,7 +312,7 @@ test_lies(void)
     is_int(wrong, 0, "a dtype with any extra byte is refused with a printable error");
 }
 
-/* ---- files ---- */
+/* ---- files that a write replaces ---- */
 
 static int
 count_files(void)
@@ -339,7 +340,7 @@ test_files(void)
     spill(path_of("c.npy"), "short", 5);
     ok(npy_read(path_of("c.npy"), &back, &value) == E_IO, "a file that is not .npy is refused");
     is_int(npy_write(path_of("c.npy"), &t, data), 0, "an existing file is replaced");
-    is_int(count_files(), 3, "no temporary file is left"); /* the three files are a, b and c */
+    is_int(count_files(), 3, "no temporary file is left"); /* no files but a, b and c */
     mkdir(path_of("d.npy"), 0777);
     is_int(npy_write(path_of("d.npy"), &t, data), E_IO, "a directory is not replaced");
     is_int(count_files(), 4, "no temporary file is left after the failure");

@@ -59,7 +59,7 @@ tap.group("dtypes", function()
 end)
 
 tap.group("large values", function()
-  -- a tensor so large that it is stored in several chunks along both axes
+  -- uses a tensor so large that it is stored in several chunks along both axes
   local x = rille.arange(0.0, 1200.0 * 1100, 1):reshape{1200, 1100}
   rille.save(dir .. "/l.safetensors", {x = x:to_global{placement = meshes[3], sbp = {"S(1)", "S(0)"}}})
   local y = rille.load(dir .. "/l.safetensors", {placement = meshes[2], sbp = "S(1)", dtype = "f64"}).x

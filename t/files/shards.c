@@ -30,7 +30,7 @@ put_file(const char *name, const void *bytes, size_t n)
     close(fd);
 }
 
-/* ---- shards ---- */
+/* ---- reading tensors that were written in shards ---- */
 
 enum { SIZE = 4 * 5 * 6, FILES = 2 };
 static const int64_t shape[3] = {4, 5, 6};
@@ -39,7 +39,7 @@ static const int64_t shape[3] = {4, 5, 6};
 struct written {
     struct shard_part part[SIZE];
     int32_t n;
-    int32_t bytes[FILES][SIZE]; /* elements by file; the value of an element is its linear index in the tensor */
+    int32_t bytes[FILES][SIZE]; /* by file: its elements; an element's value is its linear index in the tensor */
     int64_t size[FILES];
 };
 
@@ -135,7 +135,7 @@ test_boxes(void)
     }
 }
 
-/* ---- damage ---- */
+/* ---- damaged manifests ---- */
 
 /* Changes bytes of a manifest. The manifest must be rejected, or lead only to reads of bytes inside the files. */
 static void
@@ -198,7 +198,7 @@ test_flipped(void)
     str_free(&text);
 }
 
-/* ---- roots ---- */
+/* ---- paths below a root folder ---- */
 
 static void
 test_root(void)
@@ -237,7 +237,8 @@ test_root(void)
         snprintf(path, sizeof path, "%s%s", folder, row[i].path);
         int read = rooted_open(&r, path, &f);
         if (!read) rooted_close(&f);
-        bool link = strstr(path, "to-out"); /* true: a symbolic link, which rooted_create() replaces by a file */
+        /* true: the path is a symbolic link; rooted_create() must replace the link by a file */
+        bool link = strstr(path, "to-out");
         int status = rooted_create(&r, path, &f);
         if (!status) rooted_close(&f);
         ok(status == (row[i].good || link ? 0 : E_IO) && read == E_IO, "%s can%s be written", row[i].path,

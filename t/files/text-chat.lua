@@ -99,7 +99,7 @@ tap.group("errors name the line", function()
   end
 end)
 
--- Checks two limits: a template cannot access Lua's globals, and every template ends.
+-- Checks two limits of templates: a template cannot access Lua's globals, and it always ends.
 tap.group("limits", function()
   for _, name in ipairs{"os", "io", "print", "rille", "require", "_G", "_ENV", "string", "load", "debug"} do
     tap.is(render("{{ " .. name .. " is defined }} {{ ''." .. name .. " is defined }} {{ messages." .. name .. " is defined }}"), "False False False", name .. " is not seen")

@@ -35,7 +35,8 @@ local function case_of(name)
   end
 end
 
--- Returns the tokens by id, counted from 1, and their types. special: the control tokens, and "<unk>" or "[UNK]".
+-- Returns two lists by id, counted from 1: the tokens and their types. special: types by token, of control tokens and
+-- of "<unk>" or "[UNK]".
 local function tokens_of(vocab, special)
   local tokens, types = {}, {}
   for token, id in pairs(vocab) do tokens[id + 1] = token end
@@ -43,7 +44,7 @@ local function tokens_of(vocab, special)
   return tokens, types
 end
 
--- The byte-level BPE of t/golden/tokenizer.json.
+-- The byte-level BPE model in t/golden/tokenizer.json.
 local bytes = json.decode(read("t/golden/tokenizer.json")).model
 local merges = tap.list(bytes.merges, function(m) return type(m) == "table" and table.concat(m, " ") or m end)
 local function byte_level(pre, more)
@@ -64,15 +65,15 @@ tap.group("gpt2", function()
   for name, want in tap.sorted(dofile("t/golden/gguf_patterns.lua")) do
     if tap.share() then same(byte_level(name), want, name) end
   end
-  -- Tries names of patterns in GGUF files. Each name stands for a pattern that a .tiktoken file can use, too, in some
-  -- cases with an additional step that splits the text.
+  -- Tries the names of patterns that GGUF files contain. Each name stands for a pattern that a .tiktoken file can
+  -- use, too. Some names also stand for a further step that splits the text.
   local texts = dofile("t/golden/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
     for seed = 0, 300 do
       local text = lib.generated(texts, seed, true)
       local a, b = tok:encode(text), other:encode(text)
-      local same_text = tok:decode(a) == text -- qwen2 normalizes the text
+      local same_text = tok:decode(a) == text -- qwen2 normalizes the text, so decoding may return another text
       if same_text and #a ~= #b then wrong = wrong + 1 end
       count = count + (same_text and 1 or 0)
     end
@@ -81,7 +82,8 @@ tap.group("gpt2", function()
   -- Makes a tokenizer by each known name. Encoding and decoding must return the original text.
   local wrong = {}
   local _, why = pcall(byte_level, "none")
-  local count, raw = 0, {gemma4 = true, ["granite-embed-multi-311m"] = true, ["sarvam-moe"] = true} -- raw: no byte-level BPE
+  -- raw: tokenizers that are no byte-level BPE
+  local count, raw = 0, {gemma4 = true, ["granite-embed-multi-311m"] = true, ["sarvam-moe"] = true}
   for name in why:match("expected one of: (.*)"):gmatch("[^%s,]+") do
     local tok, text = byte_level(name), "Hello wörld 12345  's\n\n 你好!!"
     count = count + 1
@@ -165,8 +167,8 @@ tap.group("bert", function()
   end
   local tok = rille.tokenizer(write{model = {"s", "bert"}, tokens = {"s", tokens}, token_type = {"i", types}, unknown_token_id = {"u", 1},
     bos_token_id = {"u", 2}, seperator_token_id = {"u", 3}})
-  -- The vocabulary in kinds.lua limits words to 30 characters. GGUF cannot store this limit, so the tokenizer of a
-  -- GGUF file uses the default of transformers, 100.
+  -- The vocabulary in kinds.lua limits words to 30 characters. GGUF cannot store this limit, so a GGUF tokenizer uses
+  -- transformers' default of 100. The expected ids are computed with that limit.
   local file, wrong = path .. ".json", 0
   local f = assert(io.open(file, "w"))
   f:write(('{"added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"decoder":%s,"model":%s}'):format(case.added_tokens, case.normalizer,

@@ -10,7 +10,7 @@ local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
 local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
--- Returns the JSON text of a model. Some models are described as another model in which some fields are changed.
+-- Returns the JSON text of a model. Some models are described as changes of another model's fields.
 local function model_of(name)
   if name == "bytes" then return tap.read("t/golden/tokenizer.json"):match('"model":(%b{})') end
   local model = golden.models[name]
@@ -119,8 +119,8 @@ tap.group(".tiktoken", function()
   tap.is({whisper.size, whisper:decode{72, 600}}, {601, whisper:decode{72}}, "a token without bytes, as Whisper's file has, is read")
 end)
 
--- Byte-level vocabularies write each byte as a letter. If an added token consists of such a letter, the token and the
--- byte have the same id.
+-- Tests added tokens that are spelled like a byte. Byte-level vocabularies write each byte as a letter. An added
+-- token that consists of such a letter must have the id of the byte.
 tap.group("added tokens spelled like bytes", function()
   local text = tap.read("t/golden/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))

@@ -27,7 +27,7 @@ local function pressed(name, wait, fn)
   local good, why = pcall(fn)
   local took = os.clock() - worked
   if good then tap.diag(("the call took only %g s"):format(took)) end
-  while clock() < begun + wait do end -- if fn ends early, waits for the signal
+  while clock() < begun + wait do end -- if fn ends early, waits until the signal has been sent
   pcall(function() local t = clock() while clock() < t + 0.3 do end end)
   rille._forget_presses()
   tap.ok(not good and tostring(why):find("interrupted", 1, true), name .. ": the error reports the interrupt", tostring(why))

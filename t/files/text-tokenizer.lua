@@ -189,8 +189,8 @@ tap.group("files", function()
     {with{post_processor = '{"type":"TemplateProcessing","single":[]}'}, 'post_processor: "single" must have one Sequence, found none'},
     {with{post_processor = '{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}'}, '"single" must have one Sequence, found two'},
   } do refused(case[1], {case[2]}, case[2]) end
-  -- Columns: a pattern; the part of it that tokenizer.json rejects; the part that a .tiktoken file rejects (nil: it
-  -- accepts the pattern).
+  -- Columns: a pattern; the part of the pattern that tokenizer.json rejects; the part that a .tiktoken file rejects
+  -- (nil: none).
   local others = {
     {"[\\p{L}&&[^a]]", "intersection", "intersection"}, {"[a[b]]", "set within a set", "set within a set"},
     {"[a\\W]", "within a set", "within a set"}, {"[\\h]", "within a set", "within a set"},
@@ -366,8 +366,8 @@ tap.group("training", function()
   tap.ok(#tok:encode(text) < #text / 2 and tok:decode(tok:encode(text)) == text, "a text of the corpus is compressed, and decoded unchanged")
   tok:save(dir .. "/t.json")
   tap.is(rille.tokenizer(dir .. "/t.json"):encode(text), tok:encode(text), "a trained tokenizer is saved and read again")
-  -- The expected vocabulary of "aaab aaab ab", found by hand. The pair aa occurs 4 times and ab 3 times, so aa is
-  -- merged first; then aa with a, then aa with b.
+  -- The expected merges for "aaab aaab ab", found by hand. The pair aa occurs 4 times and ab 3 times, so aa is merged
+  -- first. The next merges are aa with a, and the result with b.
   local small = rille.tokenizer.train({"aaab", "aaab", "ab"}, {size = 258})
   tap.is(small:encode("aaab"), {256, 257}, "training merges the most frequent pair first, then pairs of the result")
   local poor = rille.tokenizer.train({"aaaaaaaa"}, {size = 300})

@@ -33,7 +33,7 @@
 static void
 put(struct str *s, uint64_t v, size_t size)
 {
-    str_addn(s, &v, size); /* the byte order of every supported host */
+    str_addn(s, &v, size); /* in the byte order that all supported hosts have */
 }
 
 /* Checks that a packet has only one encoding: writing a packet that was read must return the same bytes. Inputs omit
@@ -69,8 +69,9 @@ next_byte(struct input *in)
     return *in->at++;
 }
 
-/* Makes a packet with a valid head. Two bits of `off` make the sequence number wrong, others the epoch. The body is
- * the next bytes of the input. Returns false if the packet is invalid. */
+/* Makes a packet from the input. The first bytes state its kind and length, and which fields of its head are wrong
+ * (`off`: bits for the sequence number and for the epoch). The body is the next bytes of the input. Returns false
+ * if the packet is invalid. */
 static bool
 next_packet(struct input *in, uint32_t epoch, uint32_t *seq, struct str *room, struct packet *out)
 {
@@ -105,7 +106,7 @@ static void
 check_packet(const struct packet *p)
 {
     struct str s = {0};
-    packet_write(p, &s); /* asserts that the packet respects all limits */
+    packet_write(p, &s); /* packet_write() asserts that the packet respects all limits */
     str_free(&s);
 }
 
@@ -192,7 +193,7 @@ coordinator_act(struct coordinator *c, struct input *in, struct notices *notices
     notices->full = false;
 }
 
-/* Replaces an old protocol version of HELLO by the current one, so that old inputs stay valid. */
+/* Replaces another protocol version in HELLO by the current one, so that inputs of earlier versions stay valid. */
 static const struct packet *
 as_of_today(struct packet *p)
 {
@@ -310,8 +311,8 @@ open_files(struct worker_process *s, uint64_t *digest)
     s->member = member_new(&o, &env);
 }
 
-/* Makes requests to write and read files. Bits of a byte choose the variant: WIDE: positions are 64-bit, not 16-bit;
- * OTHER: the digest is wrong; STRANGE: the path is from the input, not that of the worker's file. */
+/* Makes requests to write and read files. The first byte of the input chooses the variant. WIDE: positions have 64
+ * bits, not 16; OTHER: the digest is wrong; STRANGE: the path is from the input, not that of the worker's file. */
 static void
 fuzz_files(const uint8_t *bytes, size_t n)
 {
@@ -361,8 +362,8 @@ fuzz_program(const uint8_t *bytes, size_t n)
     atlas_free(&at);
 }
 
-/* Matches a channel list, the input, with a partition's channels to memory space 1: two send, two receive. Each
- * matched channel must have a task and a thread. */
+/* Reads the input as the channel list of another partition, and matches it with the four channels of this
+ * partition to that one: two send, two receive. Each matched channel must have a task and a thread. */
 static void
 fuzz_channels(const uint8_t *bytes, size_t n)
 {
@@ -416,7 +417,7 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     if (bytes) memcpy(copy, bytes, n);
 }
 
-/* Refuses to open a link. The carrier would need the link to answer a fetch. */
+/* Refuses to open a link. The carrier would open one only to answer a fetch. */
 static int
 no_link(struct carrier *c, int rank)
 {
@@ -468,7 +469,8 @@ take_acts(struct carrier *c, const struct channel *channel)
     const struct carrier_channel *l = &c->carrying->lane[0];
     struct msg m;
     while (bus_recv(c->bus, addr_of(0, 0), &m, 1, BUS_LOOK)) {
-        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue; /* consumes the message as an engine does */
+        /* consumes the message as the engine does */
+        if (m.kind != MSG_FULL || m.task != 0 || m.run != c->run) continue;
         assert(l->came > l->taken);
         assert(!t->take(t->of, 0, channel, to));
     }
@@ -579,7 +581,7 @@ fuzz_image(const uint8_t *bytes, size_t n)
     free(image.bytes);
 }
 
-/* Appends an uncompressed member to a zip file, and the member's record to the directory. */
+/* Appends an uncompressed member to a zip file, and its record to the zip's directory. */
 static void
 zip_add(struct str *zip, struct str *directory, const char *name, const void *bytes, size_t n)
 {
@@ -641,8 +643,8 @@ add_piece(void *whole, const uint8_t *bytes, size_t n)
     str_addn(whole, bytes, n);
 }
 
-/* Encodes a text with the parsed tokenizer and decodes the ids. The decoded text must equal the joined pieces of the
- * splitter, unless a normaliser or special tokens change the text. */
+/* Encodes a text with the tokenizer and decodes the ids. The result must equal the joined pieces of the splitter,
+ * unless a normaliser or special tokens change the text. */
 static void
 use_tokenizer(struct tokenizer *t)
 {
@@ -756,9 +758,9 @@ try_input(const struct subject *s, const char *input, size_t n, uint64_t *state)
     free(bytes);
 }
 
-/* Tries each input of a ustar archive. An archive consists of entries: a header of 512 bytes with the size in
- * octal at byte 124, then data in blocks of 512 bytes. Returns the number of inputs; -1 if the archive has no
- * empty header at its end. */
+/* Tries each input of an archive in ustar format. An archive is a list of entries: a header of 512 bytes with the
+ * size in octal at byte 124, then the data in blocks of 512 bytes. Returns the number of inputs; -1 if the archive
+ * does not end with an empty header. */
 static int
 try_archive(const struct subject *s, const char *tar, size_t n, uint64_t *state)
 {

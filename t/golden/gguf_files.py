@@ -50,7 +50,7 @@ PLUS = {"gemma", "gemma2", "gemma3_text", "nemotron"}
 SKIP = {"llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
         "falcon sequential", "cohere qk norm", "gemma2", "gemma3_text",
         "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}
-EXTRA = {  # entries whose scale and windows are those that GGUF files imply
+EXTRA = {  # variants whose scale and windows have the values that readers of GGUF assume
     "gemma2 16": F.base("Gemma2", head_dim=16, sliding_window=8, query_pre_attn_scalar=16, attn_logit_softcapping=5.0,
                         final_logit_softcapping=4.0),
     "gemma3_text 16": F.base("Gemma3Text", head_dim=16, sliding_window=8, query_pre_attn_scalar=16, num_hidden_layers=6),
@@ -286,7 +286,8 @@ def common_rows(entries):
         for row in rows:
             here.setdefault(row[2], []).append(row)
         for name, list_of in here.items():
-            if found.setdefault(name, list_of) != list_of or name == "-" or "[" in name:  # values, or tensors of several experts
+            # leaves out values, and tensors of several experts
+            if found.setdefault(name, list_of) != list_of or name == "-" or "[" in name:
                 differ.add(name)
     return sorted(row for name, list_of in found.items() if name not in differ for row in list_of)
 

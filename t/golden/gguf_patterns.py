@@ -47,7 +47,8 @@ PATTERNS = {
 }
 
 
-WHOLE = ("minicpm5", "granite-embed-multi-97m", "youtu")  # a piece that is itself a token is not divided into smaller tokens
+# tokenizers that do not divide a piece that is itself a token
+WHOLE = ("minicpm5", "granite-embed-multi-97m", "youtu")
 
 
 def tokenizer(name, patterns):

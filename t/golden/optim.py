@@ -54,7 +54,7 @@ def run(kind, options, schedule, dtype, arrangement):
     rate = scheduler(opt, schedule)
     for step in range(STEPS):
         if arrangement == "added" and step == LATE:
-            # schedulers do not know a group that is added later, so the rate of b stays constant
+            # schedulers ignore a group that is added later, so the rate of b stays constant
             opt.add_param_group(second)
         late = "late" in arrangement and step < LATE
         a.grad, b.grad = wave(a.shape, step, dtype), None if late else wave(b.shape, step + 1, dtype)
@@ -63,7 +63,7 @@ def run(kind, options, schedule, dtype, arrangement):
         if lr is None or schedule == "constant":
             rate.step()
         else:
-            break  # with the added group, only one step is comparable
+            break  # ends after one step with the added group, because only this step is comparable
     return digest(a), digest(b)
 
 

@@ -54,7 +54,8 @@ def added(name, id=None, **how):
             "special": True, **how}
 
 
-ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}  # added in this order, because tokenizers renumbers them
+# in this order, because the package tokenizers numbers added tokens anew in their order
+ADDED = {"<|endoftext|>": 600, "<mask>": 601, "<|é|>": 602}
 END = [added("<|endoftext|>")]
 FORM = {f: {"type": f} for f in ("NFC", "NFD", "NFKC", "NFKD")}
 # Tokenizers with the structure of those of GPT-2, Llama 3, Qwen 2, GPT-NeoX, StarCoder, DeepSeek, Whisper and others.

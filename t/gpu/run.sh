@@ -57,7 +57,8 @@ pack() {
   wrap rille lib
   wrap t/bin/cuda ../../lib
   cp $build/librille-cuda.so "$top/$build"
-  cp $build/librille-cuda.so "$top/$build/lib" # the folder in which the real program looks for the plug-in
+  # places the plug-in beside the real program, where the program looks for it
+  cp $build/librille-cuda.so "$top/$build/lib"
   libraries $build/rille $build/t/bin/cuda | while read -r library; do cp -L "$library" "$top/$build/lib"; done
   cp -r --parents t/gpu/run.sh t/lib t/*/*.lua bench/gpu.* examples docs/cuda.md "$top"
   tar -C "$top" -czf "$file" .
@@ -198,8 +199,8 @@ light() {
   ok "hidden GPUs are not found" sh -c "CUDA_VISIBLE_DEVICES= '$rille' -d cuda:0 -e 'print(1)' 2>&1 | tee /dev/stderr | grep -q 'no GPU'"
 }
 
-# tests one operator in a new process, because a process cannot recover from a CUDA error; `cudnn` stands for the
-# convolutions
+# one_operator NAME: tests an operator in a new process, because a process cannot recover from a CUDA error. NAME =
+# cudnn tests the convolutions.
 one_operator() {
   local test=kernels
   [ "$1" != cudnn ] || test=convolutions
@@ -215,7 +216,7 @@ one_operator() {
 operators() {
   export -f one_operator
   export build scratch
-  # tests basic operators first, in case time runs out
+  # tests basic operators first, in case the time limit ends the part
   { printf '%s\n' add cast sum softmax matmul cudnn layer_norm gelu embedding attention adamw cross_entropy_rows combine; "$build/t/bin/cuda" kernels names; } |
     awk '!seen[$0]++' | xargs -P "$JOBS" -I{} bash -c 'one_operator {}' | tee "$scratch/all"
   ! grep -q '^not ok' "$scratch/all"

@@ -33,7 +33,7 @@ enum { BOARD_RANKS = 16, BOARD_COMMS = 512, BOARD_GPUS = 256, BOARD_ROOM = 32 <<
 enum board_verb { BOARD_REDUCE, BOARD_SCATTER, BOARD_GATHER, BOARD_EXCHANGE, BOARD_PASS };
 
 struct board_call {
-    int32_t verb, what; /* verb: kind of collective; what: dtype and reduction */
+    int32_t verb, what; /* verb: kind of collective; what: dtype and kind of reduction */
     int64_t width, numel;
 };
 /* A communicator. */
@@ -42,13 +42,14 @@ struct board_comm {
     int32_t n, gpu[BOARD_RANKS];
     bool taken[BOARD_RANKS]; /* by rank: true if the rank has joined */
     struct board_call call[BOARD_RANKS];
-    /* begun: number of calls that a rank has begun; done: number of calls whose data it has read; index: rank */
+    /* By rank; begun: number of calls that the rank has begun; done: number of calls whose data the rank has read;
+     * index: the rank's index. */
     int64_t begun[BOARD_RANKS], done[BOARD_RANKS];
     char wrong[96];
 };
 struct board_gpu {
     unsigned char uuid[BOARD_ID];
-    /* the rank that waits, its process and its communicator; comm is -1 if the GPU does not wait */
+    /* what a GPU waits for: process, communicator and rank of the waiting call; comm: -1: the GPU does not wait */
     int32_t pid, comm, rank;
 };
 struct board {
@@ -116,8 +117,8 @@ board_tell(void)
     syscall(SYS_futex, &the_board->news, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Waits for a change of the board, at most 20 ms: a process that should announce a change may have died. Releases
- * the lock during the wait. */
+/* Waits until the board changes, but at most 20 ms, because a process that should announce a change may have died.
+ * Releases the lock while it waits. */
 static void
 board_wait(void)
 {
@@ -160,8 +161,8 @@ board_is_waiting(const struct board_gpu *g)
     return g->comm >= 0 && (!kill(g->pid, 0) || errno == EPERM);
 }
 
-/* Returns true if a rank of the communicator has not made the call yet and is on this GPU, or waits for this GPU
- * through other communicators. The call could then never complete. */
+/* Returns true if the call can never complete: a rank of the communicator that has not made it is on this GPU, or
+ * waits for this GPU through other communicators. */
 static bool
 board_waits_for(const struct board_comm *m, int64_t call, int gpu, int depth)
 {
@@ -245,8 +246,9 @@ board_until(const struct board_comm *m, const int64_t *count, int64_t least, con
     return *cut ? "cut" : m->wrong[0] ? m->wrong : NULL;
 }
 
-/* Sends from rank 0: waits until rank 1 has read the previous data, then writes the new data. keeps: the send is
- * buffered; otherwise the function also waits until rank 1 has read the new data. The caller holds the lock. */
+/* Sends data from rank 0 to rank 1: waits until rank 1 has read the previous data, then writes the new data.
+ * keeps: true: the send is buffered; false: also waits until rank 1 has read the new data. The caller holds the
+ * lock. */
 static const char *
 board_send(int comm, const struct board_call *c, const void *in, size_t bytes, bool keeps, const bool *cut)
 {

@@ -20,8 +20,8 @@ CUDNN_CALLS(DECLARE)
 
 enum { ATTRIBUTES = 16, ELEMENTS = 4, SCRATCH = 4096, TOO_MUCH = INT32_MAX, NOTE = 7 };
 
-/* Engines in the order of the library's list. note: numerical note, NOTE if the engine has none; scratch: workspace,
- * bytes. */
+/* Engines in the order of the library's list. note: the engine's numerical note, NOTE: none; scratch: size of its
+ * workspace, bytes. */
 static const struct engine {
     int note;
     int64_t scratch;
@@ -32,7 +32,7 @@ static const struct engine {
     {DNN_NUMERICAL_NOTE_FFT, SCRATCH},
     {DNN_NUMERICAL_NOTE_WINOGRAD, SCRATCH},
     {NOTE, TOO_MUCH},
-    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* rejected, because the note means that f32 is computed as TF32 */
+    {DNN_NUMERICAL_NOTE_TENSOR_CORE, SCRATCH}, /* must be rejected, because it computes f32 as TF32 */
     {NOTE, SCRATCH},
 };
 enum { ENGINES = sizeof engines / sizeof *engines };
@@ -58,7 +58,7 @@ struct handle {
     struct CUstream_st *stream;
 };
 
-/* ---- errors ---- */
+/* ---- error texts ---- */
 
 static _Thread_local char last[128];
 
@@ -184,7 +184,7 @@ static const struct {
     {DNN_BACKEND_VARIANT_PACK_DESCRIPTOR, DNN_ATTR_VARIANT_PACK_WORKSPACE, DNN_TYPE_VOID_PTR, 1},
 };
 
-/* ---- a convolution ---- */
+/* ---- reading a convolution ---- */
 
 enum { X, W, Y, IMAGES };
 static const struct {
@@ -298,7 +298,7 @@ cudnnBackendFinalize(void *descriptor)
     return DNN_STATUS_SUCCESS;
 }
 
-/* ---- engines ---- */
+/* ---- listing engines ---- */
 
 static int
 list_engines(const struct descriptor *heuristics, int64_t room, int64_t *n, struct descriptor **configs)
@@ -340,7 +340,7 @@ cudnnBackendGetAttribute(void *descriptor, int attribute, int type, int64_t room
     return DNN_STATUS_SUCCESS;
 }
 
-/* ---- running ---- */
+/* ---- computing a convolution ---- */
 
 static double *
 at(double *all, const struct image *i, int64_t a, int64_t b, int64_t c, int64_t d)

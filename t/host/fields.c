@@ -102,8 +102,8 @@ spread_size(const struct rille_operator_call *c)
     return 0;
 }
 
-/* Writes row a: extra[a], plus 1 (how = "one") or the id (how = "id") at the positions `at` (if none are given:
- * everywhere). If `on` is false, the row is 0. */
+/* Writes row a: extra[a], plus a number at the positions `at` (none given: everywhere). The number is 1 (how =
+ * "one") or the id (how = "id"). If `on` is false, the whole row is 0. */
 static int
 spread(const struct rille_operator_call *c)
 {

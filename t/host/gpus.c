@@ -39,7 +39,7 @@ open_gpu(int gpu, struct cuda_gpu *out)
     return NULL;
 }
 
-/* ---- memory of the GPUs, which is locked and unlocked as a whole ---- */
+/* ---- memory of the GPUs, which is locked and unlocked as one region ---- */
 
 #ifdef GUARD
 enum { CLOSED = PROT_NONE };
@@ -181,7 +181,7 @@ library(const char **why)
 static const char *
 settle(int gpu)
 {
-    (void)gpu; /* launches are synchronous, so there is nothing to wait for */
+    (void)gpu; /* does nothing, because launches are synchronous */
     return NULL;
 }
 

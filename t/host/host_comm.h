@@ -18,7 +18,7 @@ enum { HOST_COMM_RANKS = 64 };
 enum host_comm_verb { HOST_COMM_REDUCE, HOST_COMM_SCATTER, HOST_COMM_GATHER, HOST_COMM_EXCHANGE, HOST_COMM_PASS };
 
 struct host_comm_call {
-    int verb, what; /* verb: an enum host_comm_verb; what: dtype and reduction, which `add` gets */
+    int verb, what; /* verb: an enum host_comm_verb; what: dtype and kind of reduction, as add() receives them */
     size_t width;   /* bytes per element */
     int64_t numel;  /* number of elements per block; HOST_COMM_REDUCE: number of all elements */
     const void *in;
@@ -28,11 +28,11 @@ struct host_comm_call {
 struct host_comm {
     int n, device[HOST_COMM_RANKS];
     struct host_comm_call call[HOST_COMM_RANKS]; /* pending call, by rank */
-    /* begun: number of calls that a rank has begun, by rank; done: number of calls that all ranks have completed */
+    /* begun: by rank, number of calls that the rank has begun; done: number of calls that all ranks have completed */
     int64_t begun[HOST_COMM_RANKS], done;
-    /* by rank: true if the rank made a call whose completion was not reported yet */
+    /* by rank: true if the rank has made a call whose completion it does not know yet */
     bool asked[HOST_COMM_RANKS];
-    void *kept; /* data that was sent and is not received yet; on the heap */
+    void *kept; /* data of a send that is not received yet; on the heap; NULL: none */
     bool cut;
     const char *wrong;
 };
@@ -42,10 +42,10 @@ static pthread_mutex_t host_comm_lock =
     PTHREAD_MUTEX_INITIALIZER; /* protects every communicator, and the variables below */
 static pthread_cond_t host_comm_news = PTHREAD_COND_INITIALIZER;
 static struct host_comm_place {
-    struct host_comm *in; /* communicator in which the device waits; NULL: not waiting */
+    struct host_comm *in; /* communicator in which the device's stream waits; NULL: it does not wait */
     int rank;
-    /* by device: the call for which the device's stream waits. The entry stays after the call completes, until the
-     * stream wakes up. */
+    /* By device: the call for which the device's stream waits. The entry remains after the call has completed,
+     * until the stream wakes up. */
 } host_comm_waits[HOST_COMM_RANKS];
 
 static inline void
@@ -87,7 +87,7 @@ host_comm_result(const struct host_comm *m)
     return all;
 }
 
-/* Copies block j of rank i to rank j, as block i. */
+/* Copies block j of rank i to rank j, where it becomes block i. */
 static inline void
 host_comm_exchange(struct host_comm *m, size_t block)
 {
@@ -145,8 +145,9 @@ host_comm_begin(struct host_comm *m, int rank, const struct host_comm_call *c)
     pthread_cond_broadcast(&host_comm_news);
 }
 
-/* Returns true if a rank of m is on the device and has not made the next call, or waits for the device through other
- * communicators. A call of the device's stream on another communicator would then wait forever. */
+/* Returns true if the next call on m waits for the device: a rank of m that has not made the call is on the device,
+ * or on a device that waits for it through other communicators. A stream of the device that waits for m then waits
+ * forever. */
 static inline bool
 host_comm_waits_for(const struct host_comm *m, int device, int depth)
 {
@@ -159,8 +160,8 @@ host_comm_waits_for(const struct host_comm *m, int device, int depth)
     return false;
 }
 
-/* Makes a rank's call, or polls the rank's pending call. Sets *done if the call is complete. Returns NULL, or an
- * error. The caller holds the lock. */
+/* Makes a rank's call; if the rank has made the call before, only asks whether it is complete. Sets *done if it
+ * is. Returns NULL, or an error. The caller holds the lock. */
 static inline const char *
 host_comm_poll(struct host_comm *m, int rank, const struct host_comm_call *c, bool *done)
 {

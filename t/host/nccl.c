@@ -24,7 +24,7 @@ static struct here {
 
 struct ncclComm {
     int comm, rank, gpu;
-    bool looked; /* true: the caller has queried the status of the last operation */
+    bool looked; /* true: the caller has asked for the status of the last operation */
 };
 struct id {
     int32_t number;
@@ -60,8 +60,8 @@ ncclGetUniqueId(ncclUniqueId *out)
     return fits ? ncclSuccess : ncclSystemError;
 }
 
-/* Adds a rank to a communicator. Returns NULL, or the reason of the failure. A GPU may have only one rank, and an
- * id may make only one communicator. The caller holds the lock. */
+/* Adds a rank to a communicator. Returns NULL, or why the rank is refused: a GPU may have only one rank, and an id
+ * may make only one communicator. The caller holds the lock. */
 static const char *
 take_rank(struct board_comm *m, int n, int rank, int gpu)
 {
@@ -109,9 +109,9 @@ ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *r)
     return ncclSuccess;
 }
 
-/* Aborts a communicator. In real NCCL a rank's kernels end when the rank's own communicator is aborted. In this
- * stand-in, kernels end when all ranks of the process have aborted. So a process hangs if it forgets to abort one
- * rank. Ranks of other processes continue to wait. */
+/* Aborts a communicator. In real NCCL, a rank's kernels end when the communicator of this rank is aborted. In this
+ * stand-in, they end only when all ranks of the process have aborted, so a process that forgets one rank hangs.
+ * Ranks of other processes continue to wait. */
 ncclResult_t
 ncclCommAbort(ncclComm_t comm)
 {
@@ -170,8 +170,8 @@ add(int what, void *to, const void *x, int64_t n)
     }
 }
 
-/* Reduces the data of all ranks, in descending rank order, because no caller may rely on ascending order. The caller
- * holds the lock. */
+/* Reduces the data of all ranks, in descending order of ranks, because real NCCL does not promise ascending order.
+ * The caller holds the lock. */
 static void
 add_all(const struct board_comm *m, int comm, size_t skip, const struct board_call *c, char *out)
 {
@@ -254,7 +254,7 @@ pass(void *of)
     return wrong ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-/* Starts a send from rank 0 to rank 1, or the receive, in a communicator of two ranks. */
+/* Starts the send or the receive of a rank, in a communicator of two ranks: rank 0 sends to rank 1. */
 static ncclResult_t
 ask_to_pass(const void *in, void *out, size_t numel, ncclDataType_t t, int peer, ncclComm_t comm, cudaStream_t stream)
 {

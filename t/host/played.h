@@ -53,8 +53,8 @@ played_load(const void *binary, size_t bytes)
     return library;
 }
 
-/* Returns the entry function of a kernel. Its arguments: the kernel's argument, number of blocks, threads per block,
- * seed of the thread order. */
+/* Returns the entry function of a kernel. The function's arguments are the kernel's argument, the number of
+ * blocks, the threads per block, and the seed of the thread order. */
 static void *
 played_kernel(void *library, const char *name)
 {

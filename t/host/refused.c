@@ -92,7 +92,7 @@ run_later(const struct rille_operator_call *c)
     return 1;
 }
 
-/* Writes other f32 values than run(), with which Rille compares them. */
+/* Writes f32 values that differ from those of run(). Rille compares the two functions and must refuse the record. */
 int run_fast(const struct rille_operator_call *c);
 int
 run_fast(const struct rille_operator_call *c)
@@ -101,7 +101,7 @@ run_fast(const struct rille_operator_call *c)
     return 0;
 }
 
-/* dx[a, b] = 3 x[a, b]^2 dy[a] */
+/* Computes the gradient dx[a, b] = 3 x[a, b]^2 dy[a]. */
 static int
 run_dx(const struct rille_operator_call *c)
 {

@@ -16,13 +16,13 @@
 
 #define __global__
 #define __device__
-#define __shared__ static /* static, because only one block runs at a time */
+#define __shared__ static /* a block's shared memory is static, because only one block runs at a time */
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define DEVICE       static inline
 #define METHOD
 #define FLUSHED(x) shim::flushed(x)
-#define MUST(x)    assert(x) /* assertions of kernel bodies */
+#define MUST(x)    assert(x) /* checks of kernel bodies become assertions */
 
 struct dim3 {
     unsigned x, y, z;
@@ -39,8 +39,8 @@ static unsigned now;
 static void (*kernel)(const void *words);
 static const void *argument;
 
-/* Returns 0 for a subnormal number if the thread flushes subnormals. Needed for arguments of libm, which inspects
- * their bits. */
+/* Returns 0 for a subnormal number if the thread flushes subnormals. Needed for arguments of libm's functions,
+ * which inspect the bits of their arguments. */
 static inline float
 flushed(float x)
 {
@@ -48,9 +48,9 @@ flushed(float x)
     return x * one;
 }
 
-/* Switches from a fiber to the scheduler without swapcontext(), whose two system calls for signals took half of the
- * total time. AddressSanitizer must not instrument this function, because the instrumentation would forget the state
- * of the stack that the switch leaves. */
+/* Switches from a fiber to the scheduler. Does not use swapcontext(), whose two system calls took half of the
+ * total time. AddressSanitizer must not instrument this function, because the instrumentation would discard what
+ * it knows about the fiber's stack. */
 __attribute__((noinline, no_sanitize_address)) static void
 leave(unsigned me)
 {
@@ -104,9 +104,9 @@ draw(uint64_t *seed)
     return *seed;
 }
 
-/* Runs every thread to its next barrier or to its end. All threads must reach a barrier, or all must end. Visits the
- * threads in steps of an odd number, which reaches all threads, because the number of threads is a power of two.
- * Returns false when all threads have ended. */
+/* Runs every thread to its next barrier or to its end. All threads must reach a barrier, or all must end. Visits
+ * the threads in steps of an odd number; this reaches all of them, because their number is a power of two. Returns
+ * false when all threads have ended. */
 static bool
 round(unsigned threads, uint64_t *seed)
 {

@@ -14,7 +14,7 @@ local net = Net()
 local opt, adam = rille.optim.SGD(params, {lr = 1}), rille.optim.Adam({counted}, {lr = 1e-3})
 local x = rille.ones({64, 256}, {placement = P, sbp = "S(0)"})
 
--- Runs a step. The gradient of each parameter is exactly -1 everywhere.
+-- Runs a step in which every element of every gradient is -1, so that an update is exact.
 local function run()
   local loss = x:sum() * 0
   for _, p in ipairs(params) do loss = loss - p:sum() end

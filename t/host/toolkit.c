@@ -40,7 +40,7 @@ static long ncall;
 static _Thread_local int current;
 static _Thread_local cudaError_t last;
 
-/* Returns the number that follows the word in FAKE_CUDA; `otherwise` if FAKE_CUDA does not have the word. */
+/* Returns the number after the word in FAKE_CUDA; `otherwise` if FAKE_CUDA does not contain the word. */
 static long
 said(const char *word, long otherwise)
 {
@@ -65,7 +65,7 @@ fake_log(const char *format, ...)
     va_end(args);
 }
 
-/* ---- devices ---- */
+/* ---- GPUs and their states ---- */
 
 /* Returns the number of the GPU that an entry of CUDA_VISIBLE_DEVICES names; -1: no GPU. */
 static int
@@ -107,7 +107,7 @@ note(cudaError_t e)
     return e;
 }
 
-/* Returns the error of a call on the thread's GPU (by default the first), if that GPU is lost or held. */
+/* Returns an error if the thread's GPU (by default the first) is lost, or held by another process. */
 static cudaError_t
 state(void)
 {
@@ -196,7 +196,7 @@ cudaGetLastError(void)
     return e;
 }
 
-/* ---- memory ---- */
+/* ---- memory of GPUs ---- */
 
 /* Reports free memory. Allocated bytes count at once; real managed memory counts when its pages are touched. */
 cudaError_t
@@ -271,7 +271,7 @@ cudaFree(void *p)
     return cudaSuccess;
 }
 
-/* ---- kernels ---- */
+/* ---- launching kernels ---- */
 
 cudaError_t
 cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *a, void **b, unsigned c,
@@ -301,9 +301,9 @@ struct CUevent_st {
     long upto;
 };
 struct launch {
-    /* event to wait for; if its field `of` is set, the launch only waits */
+    /* event for which the launch waits; if after.of is set, the launch does nothing else */
     struct CUevent_st after;
-    /* function of the kernel; NULL: the launch runs host code */
+    /* function of the kernel; NULL: the launch runs `host`, a function of the host */
     long (*run)(const void *words, long blocks, int threads, uint64_t seed);
     cudaError_t (*host)(void *of);
     void *of; /* argument of the host code; on the heap */
@@ -314,7 +314,7 @@ struct launch {
 };
 static struct stream {
     struct launch *pending[PENDING];
-    /* put: number of launches enqueued; done: number of launches done; launch n is pending[n % PENDING] */
+    /* Launch n is pending[n % PENDING]. put: number of launches enqueued; done: number of launches done. */
     long put, done;
     bool busy; /* true: a thread is running the oldest launch */
 } stream_of[STREAMS];
@@ -352,7 +352,7 @@ add_node(struct CUgraph_st *g)
     return l;
 }
 
-/* Handles a launch of a kernel. The first one loads code and allocates memory, which no capture permits. */
+/* Handles a launch of a kernel. Its first launch loads code and allocates memory, which a capture forbids. */
 static cudaError_t
 see_kernel(const void *kernel)
 {

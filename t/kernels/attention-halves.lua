@@ -7,7 +7,7 @@ rille.manual_seed(tap.seed(5))
 local unit = {bf16 = 2 ^ -8, f16 = 2 ^ -11}
 local ONE, FOUR = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
 local Q, K, V, MASK, SLOPE = 1, 2, 3, 4, 5
--- Compared values, each with its allowed error. The unit of errors is one rounding to the half dtype.
+-- Compared values, each with its allowed error, in roundings of the half dtype.
 local values = {{"the result", 1}, {"the gradient of q", 3}, {"of k", 3}, {"of v", 1.5}, {"of the mask", 3},
   {"the gradient of q's with respect to q", 6}, {"to k", 6}, {"to v", 6}}
 
@@ -46,8 +46,8 @@ local function worst_of(cases, place, sbp)
     local want, got = values_of(case, x, "f64", ONE), values_of(case, x, case.dtype, place or ONE, sbp)
     for i, value in ipairs(values) do
       if want[i] then
-        -- The gradients of q, k and a mask are small differences of large numbers if one key has nearly all weight.
-        -- So their error is measured against at least this size.
+        -- If one key has nearly all weight, the gradients of q, k and a mask are small differences of large numbers.
+        -- Their error is therefore measured relative to at least this size.
         local least = ({[2] = case.sd, [3] = case.sd, [5] = 1})[i] or 0
         least = least / math.sqrt(case.size) * norm(x[SLOPE])
         local off = norm(got[i] - want[i]) / (math.max(norm(want[i]), least) * unit[case.dtype] * value[2])
@@ -65,7 +65,7 @@ local lengths = {{1, 1}, {1, 7}, {7, 7}, {31, 31}, {32, 32}, {33, 33}, {127, 127
 local sizes = {16, 33, 64, 80}
 local scales = {{"bf16", 1}, {"bf16", 4}, {"bf16", 20}, {"f16", 1}, {"f16", 4}, {"f16", 20}, {"f16", 60}}
 
--- Pairs each length with one head size; the next scale uses other pairs.
+-- Pairs each length with one head size; the next scale pairs it with another size.
 for n, s in ipairs(scales) do
   local cases = {}
   for i, l in ipairs(lengths) do

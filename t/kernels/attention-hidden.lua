@@ -8,7 +8,8 @@ local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
 local dtypes = {{"f64", 1e-10}, {"f32", 1e-5}, {"f16", 2e-2}, {"bf16", 6e-2}} -- dtypes, each with the allowed error
 local B, H, SIZE <const> = 2, 2, 8
 
--- Masks by name. seen(case) returns bools {B, 1, queries, keys}. Each mask hides all keys from at least one query.
+-- Masks by name. seen(case) returns bools of shape {B, 1, queries, keys}: true if the query sees the key. Each mask
+-- hides all keys from at least one query.
 local masks = {}
 local function mask(name, causal, fn)
   masks[#masks + 1] = {name = name, causal = causal, seen = function(case)
@@ -39,7 +40,8 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v and the mask.
   {"keys split", TWO, "B", "S(2)", "S(2)", "S(3)"},
   {"widths split", TWO, "S(3)", "S(3)", "S(3)", "B"},
 }
--- {queries, keys}: few queries; a short square, which separate operators compute; several blocks
+-- {number of queries, number of keys}: few queries; a short square, which separate operators compute; several blocks
+-- of the kernel
 local lengths = {{1, 5}, {4, 4}, {20, 20}, {40, 70}, {70, 70}}
 
 local function placed(t, layout, i) return t:to_global{placement = layout[2], sbp = layout[2 + i] or "B"}:detach() end

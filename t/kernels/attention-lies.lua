@@ -11,7 +11,8 @@ local slope = rille.randint(-3, 4, {B, T, H * D}):to"f32"
 
 local function heads(x) return x:reshape{B, T, H, D}:permute{0, 2, 1, 3} end
 
--- Returns the result and the three gradients, on device 0, and the compiled step.
+-- Returns the result and the three gradients, on device 0, and the compiled step. more: true: the step also returns
+-- attention's result, so it has a second reader.
 local function all(compiled, place, sbp, more)
   local x = tap.list(3, function(i) return values[i]:to_global{placement = place, sbp = sbp}:detach():requires_grad_() end)
   local w = slope:to_global{placement = place, sbp = sbp}

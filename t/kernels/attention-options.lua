@@ -14,8 +14,8 @@ local layouts = { -- Columns: name, placement, layouts of q, k, v, of sinks, and
 }
 local lengths = {{1, 9}, {5, 5}, {20, 20}, {70, 70}, {40, 140}} -- queries, keys
 
--- Options of the call. spans = "documents": each document has 7 keys, plus the number of its row; "empty": each third
--- query sees no key.
+-- Options of the call. spans = "documents": documents of 7 keys, plus the number of the batch's row; spans = "empty":
+-- every third query sees no key.
 local options = {
   {"a window to the left", {window = {3, 0}}}, {"a window on both sides", {window = {2, 9}}}, {"a window to the right", {window = {-1, 4}}},
   {"a causal window", {window = {6, -1}, is_causal = true}}, {"a softcap", {softcap = 1.5, is_causal = true}},

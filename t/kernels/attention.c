@@ -25,8 +25,8 @@ static const struct {
     {3, 129, 33, 64}, {4, 70, 16, 17},  {4, 65, 64, 1},   {5, 65, 64, 64},  {2, 9000, 8, 16},
 };
 
-/* dim: the dimensions of the mask ('q': queries, 'k': keys, 'h': heads, '1': size 1). hides: some queries see no
- * key. middle: no query sees the first or the last third of the keys. */
+/* dim: dimensions of the mask, as letters ('q': queries, 'k': keys, 'h': heads, '1': size 1). hides: true: some
+ * queries see no key. middle: true: no query sees the first or the last third of the keys. */
 static const struct mask {
     const char *name, *dim;
     enum dtype dtype;
@@ -43,8 +43,8 @@ static const struct mask {
     {"a bool for each query", "q1", DT_BOOL, true, false},
 };
 
-/* Values of the operand spans, which has the first key and the end of each query. DOCUMENTS: documents of equal
- * lengths; ANY: any numbers, also out of range; NONE: first key and end are equal, so the query sees no key. */
+/* Values of the operand spans, which states for each query its first key and the end of its keys. DOCUMENTS:
+ * documents of equal lengths; ANY: any numbers, also out of range; NONE: an empty range of keys. */
 enum spans { NO_SPANS, DOCUMENTS, ANY, NONE };
 static const struct option {
     const char *name;
@@ -224,7 +224,7 @@ try_op(const struct trial *t, const char *name)
     bool same = true;
     c.nin = op_noperand(c.op), c.nout = c.op->nout ? c.op->nout : 1;
     op_attr_defaults(c.op, attr);
-    /* the scale decreases with the size of heads, so that scores are as large as for heads of 8 elements */
+    /* decreases with the size of heads, so that scores are as large as for heads of size 8 */
     attr[ATT_SCALE].f = 0.7 * sqrt(8 / fmax(8, (double)t->size));
     if (t->nkey % 5 == 3) attr[ATT_SCALE].f *= -1;
     attr[ATT_CAUSAL].i = t->causal;
@@ -295,7 +295,8 @@ main(void)
                  {DT_BF16, true},
                  {DT_F16, true},
                  {DT_F64, true},
-                 {DT_BF16, false}}; /* tries only every third mask for bf16 without the machine's instruction */
+                 /* tries only every third mask for bf16 without the machine's instruction for bf16 */
+                 {DT_BF16, false}};
     noise = seed_of(1);
     for (size_t m = 0; m < countof(masks); m++)
         for (int causal = 0; causal < 2; causal++)

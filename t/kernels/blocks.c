@@ -17,7 +17,7 @@ static uint8_t weights[STREAMS][BLOCKS * BYTES];
 static float elements[BLOCKS * MOST], sums[BLOCKS * MOST / 32], scales[BLOCKS];
 static int16_t high[BLOCKS * MOST], low[BLOCKS * MOST];
 
-/* Positions of the f16 scales in a block; -1: none. */
+/* Positions of the f16 scales in a block, bytes; -1: none. */
 static const struct {
     const char *name;
     int scale[2];
@@ -38,7 +38,7 @@ fill_weights(const struct coding *c, const int *scale)
             }
 }
 
-/* Fills a row with positive and negative numbers, whose magnitudes differ by a factor of at most 2^spread. */
+/* Fills a row with positive and negative numbers. Their magnitudes differ by at most a factor of 2^spread. */
 static void
 fill_row(int64_t n, int spread)
 {
@@ -48,7 +48,8 @@ fill_row(int64_t n, int spread)
     }
 }
 
-/* Returns the largest error of a product. The unit is the f32 rounding of the sum of the terms' absolute values. */
+/* Returns the largest error of a product. An error is divided by the sum of the terms' absolute values and by the
+ * rounding unit of f32. */
 static double
 worst_error(rows_product *product, const struct rounded *x)
 {

@@ -24,7 +24,7 @@ local function convolved(x, w, g, h, how)
   return {y = y, dx = dx, dw = dw, ["dx by w"] = of_dx[1], ["dx by g"] = of_dx[2], ["dw by x"] = of_dw[1], ["dw by g"] = of_dw[2]}
 end
 
--- Shapes of x, w and y.
+-- Shapes of x, w and y, and the options of the convolution.
 local shapes = {
   {{4, 8, 6, 6}, {8, 8, 3, 3}, {4, 8, 6, 6}, {padding = 1}},
   {{4, 8, 6, 6}, {4, 8, 1, 1}, {4, 4, 6, 6}, {}},

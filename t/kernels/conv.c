@@ -20,8 +20,8 @@ static const struct split {
     int threads;
 } splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
 
-/* Parameters of the window along the rows, which are cut into bands. Along the columns, stride and dilation are 1;
- * the padding is 1 if the window has two columns, otherwise 0. */
+/* Parameters of the window along the rows of the image, which the kernel cuts into bands. Along the columns,
+ * stride and dilation are 1; the padding is 1 if the window has two columns, otherwise 0. */
 struct window {
     int64_t size, stride, padding, dilation;
 };
@@ -78,8 +78,9 @@ compute(struct trial *t, const struct split *split)
     return trial_run(t, &t->sample.call, split->threads, t->got, NULL);
 }
 
-/* Returns the number of parts into which a call is divided: the number of groups or batches of images, times the
- * number of bands of rows. A band has a minimum height, so that bands at the edges contain rows of the image. */
+/* Returns the number of parts into which the kernel divides a call. There is a part for each band of rows, and for
+ * each group of channels or batch of images. Bands have a minimum height, so that bands at the edges contain rows
+ * of the image, not only padding. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct split *split)
 {

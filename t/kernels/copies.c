@@ -8,7 +8,7 @@ enum { MOST = 140000, MARGIN = 64 };
 static const int order[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
 /* Returns a view whose dimensions are stored in the order `o`, with a gap of `gap` elements after each dimension.
- * Dimension `back` is reversed (-1: none is). Dimension `repeats` has stride 0 (-1: none has). */
+ * back: dimension in reverse order; repeats: dimension with stride 0; -1: none. */
 static struct view
 view_in(char *memory, enum dtype d, const int64_t *dim, const int *o, int64_t gap, int back, int repeats)
 {

@@ -5,11 +5,12 @@
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 
-/* Operators, operands and expected results. The unit d of some values is half of the smallest normal number. */
+/* Operators, operands and expected results. Operands and some results are multiples of d, half of the smallest
+ * normal number. */
 static const struct {
     const char *op;
-    /* x: operand, in units of d; y: second operand of binary operators: 1 stands for d, other values are plain
-     * numbers */
+    /* x: operand, in units of d; y: second operand of a binary operator: 1 stands for d, any other value for
+     * itself */
     double x, y;
     double want;
 } cases[] = {

@@ -3,8 +3,8 @@
 local tap = dofile("t/lib/tap.lua")
 
 local ONE, TWO = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
--- Expected results for half of the smallest normal number. Functions that inspect bits must treat this number as
--- zero, too, both in vector loops and for the remaining elements.
+-- Expected results of functions of half the smallest normal number. Functions that inspect bits must treat this
+-- number as zero, too, both in the vectorised loop and for the remaining elements.
 local cases = {
   {"x^0.5", function(x) return x ^ 0.5 end, 0},
   {"x^-0.5", function(x) return x ^ -0.5 end, math.huge},

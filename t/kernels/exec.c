@@ -5,7 +5,7 @@
 
 enum { N = 6 };
 
-/* Kernel variants of y = 2 x in f64. Every variant accepts or rejects the call according to the variant's name. */
+/* Kernel variants of y = 2 x in f64. A variant's name states which calls it accepts. */
 static int
 twice(const struct kcall *k)
 {
@@ -260,8 +260,8 @@ test_nan(void)
     }
 }
 
-/* Checks results that are not read soon (`unread`). From 1 MiB on, the kernel writes such a result past the caches,
- * whatever its start and end address. */
+/* Checks results that no kernel reads soon (`unread`). From 1 MiB on, the kernel writes such a result past the
+ * caches, whatever the alignment of its begin and end. */
 static void
 test_unread(void)
 {

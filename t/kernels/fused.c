@@ -24,8 +24,9 @@ struct chain {
     uint64_t random;
     int64_t full[3];
     int noperand, nstep, nout;
-    int threads; /* threads of the chain, and of the product alone */
-    int lead;    /* index of the step that is a product, whose factors follow the operands; -1: none */
+    int threads; /* number of threads that run the chain, and the product alone */
+    /* index of the step that is a matrix product, whose factors come after the operands; -1: no step is */
+    int lead;
     struct input operand[OPERANDS + FACTORS];
     struct fuse_step step[STEPS];
     struct type result[STEPS];
@@ -129,8 +130,8 @@ full_view(const struct chain *c, enum dtype d, void *data)
     return view_dense(&t, data);
 }
 
-/* Computes one step alone, into a dense result of the full shape. The full shape is allowed, because it does not
- * matter if values are broadcast before or after the step. */
+/* Computes one step alone, into a dense result of the chain's full shape. The result of the step may be smaller,
+ * but broadcasting it before or after the step gives the same values. */
 static int
 run_alone(struct chain *c, int index)
 {
@@ -166,8 +167,8 @@ run_fused(struct chain *c)
     return exec_once(&e, data, c->data, 0);
 }
 
-/* Chooses the results of the chain: that of the last step, and random others, some of them in strided memory. The
- * result of a product is dense, because other kernels compute strided ones. */
+/* Chooses the results of the chain: that of the last step, and some others at random. Some results are in strided
+ * memory, but not that of a product, because other kernels compute strided products. */
 static void
 choose_outputs(struct chain *c)
 {
@@ -242,8 +243,8 @@ try_chain(uint64_t seed)
     arena_fini(&c.arena);
 }
 
-/* Checks x * 0.5 + 0.5 on arrays so long that results bypass the caches and the work is split among threads and
- * blocks. */
+/* Checks x * 0.5 + 0.5 on arrays that are long enough for results to bypass the caches, and for the work to be
+ * split among threads and blocks. */
 static void
 try_long(int threads)
 {
@@ -274,8 +275,8 @@ try_long(int threads)
     arena_fini(&c.arena);
 }
 
-/* Checks x + y for x of shape `full`. mask[d] is 1 if y has size 1 in dimension d. transposed: x is transposed in
- * memory. over: the sum overwrites x. */
+/* Checks x + y for x of shape `full`. mask[d]: 1 if y has size 1 in dimension d; transposed: x is transposed in
+ * memory; over: the sum overwrites x. */
 static void
 try_rows(enum dtype d, const int64_t *full, const int64_t *mask, bool transposed, bool over)
 {

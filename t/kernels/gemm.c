@@ -51,7 +51,7 @@ matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, in
         if (dtype_is_float(d))
             elem_set_f(d, o->memory, i, (double)(i * 7 % 11) - 5);
         else
-            /* integer products wrap around */
+            /* multiplies by a large odd number, so that products of integers wrap around */
             elem_set_i(d, o->memory, i, (int64_t)((uint64_t)(i + 1) * 0x9e3779b97f4a7c15U));
     o->view.data = o->memory;
 }
@@ -142,9 +142,9 @@ product_try(const struct product *p)
     return product_by(p, NULL);
 }
 
-/* Tries all sizes with the first forms_a layouts of a and the first forms_b layouts of b, on one and two threads in
- * turn. group: the operands that have batch dimensions; MIXED: both operands in every fifth product, otherwise
- * none. */
+/* Tries all sizes with the first forms_a memory layouts of a and the first forms_b of b, alternately on one and
+ * two threads. group: operands that have batch dimensions; MIXED: both operands in every fifth product, none in
+ * the others. */
 enum { MIXED = NGROUP };
 static void
 try_sizes(const int64_t (*size)[3], size_t n, int forms_a, int forms_b, int group, enum dtype d)
@@ -169,7 +169,8 @@ try_group(enum group group, enum dtype d)
     try_sizes(sizes, countof(sizes), NFORM, NFORM, (int)group, d);
 }
 
-/* A large operand b and few rows. For these sizes the variant selects another implementation of oneDNN. */
+/* Products of few rows and a large operand b. For these sizes the kernel variant selects another implementation of
+ * oneDNN. */
 static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700}};
 
 /* Large products of halves, which are converted to f32 if oneDNN's products of halves are missing or slow
@@ -177,13 +178,13 @@ static const int64_t large[][3] = {{1, 1100, 700}, {3, 1100, 700}, {5, 1100, 700
 static const int64_t halves[][3] = {{64, 64, 64},  {17, 300, 70},  {300, 17, 70},  {257, 513, 21},
                                     {31, 45, 769}, {260, 40, 385}, {70, 600, 800}, {16, 16, 2000}};
 
-/* Integer products. Rows, columns and k are one block or several, of which the last is shorter. Some have few rows
- * or few columns. */
+/* Integer products. The numbers of rows, columns and terms (k) are one block or several, the last of them shorter.
+ * Some products have few rows or few columns. */
 static const int64_t whole[][3] = {{64, 64, 64},  {17, 300, 70}, {257, 520, 300}, {31, 45, 769},  {1, 1200, 40},
                                    {1200, 2, 33}, {3, 600, 270}, {2, 1, 3000},    {130, 33, 257}, {4, 4, 4}};
 
-/* Tries an operand a of few rows with a large, column-major b. The kernel must multiply the transposed matrices if
- * 16 lanes are busy and transposing costs less than reading b. */
+/* Tries an operand a of few rows with a large, column-major b. The kernel must multiply the transposed matrices
+ * (variant "turned") if this keeps 16 lanes busy and transposing costs less than reading b. */
 static bool
 turned_try(int64_t m, int64_t n, int64_t k, enum form a, int i, bool lanes, int *transposed)
 {
@@ -308,8 +309,8 @@ counted(void *n)
     return false;
 }
 
-/* Returns the number of parts in which a product of row-major operands is computed, counted by polls of the stop
- * flag; 0 if the product is wrong. */
+/* Returns the number of parts in which a product of row-major operands is computed, counted by the kernel's polls
+ * of the stop flag; 0 if the product is wrong. */
 static int
 parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
 {
@@ -338,8 +339,8 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
     return pass ? questions + 1 : 0;
 }
 
-/* Checks splits along k. A sum in f32 must be split into k / AT_ONCE parts, rounded; a sum of halves must not be
- * split. */
+/* Checks splits along k. A sum in f32 must be split into k / AT_ONCE parts (rounded to an integer); a sum of
+ * halves must not be split. */
 static void
 try_parts(void)
 {
@@ -351,7 +352,7 @@ try_parts(void)
     gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
-        /* skips dtypes that oneDNN does not multiply: another variant computes them as f32 */
+        /* skips dtypes that oneDNN does not multiply, because another variant computes them in f32 */
         if (!prim_multiplies(of[i].d)) continue;
         for (int64_t k = 3 * AT_ONCE / 4; k <= 4 * AT_ONCE; k += 24, tried++) {
             int want = of[i].to == DT_F32 ? (int)MAX(1, (2 * k + AT_ONCE) / (2 * AT_ONCE)) : 1;
@@ -365,8 +366,8 @@ try_parts(void)
     gemm_panel = panel;
 }
 
-/* Checks prim_isa_has_amx() on oneDNN's instruction-set masks: true for the AMX mask with any further bit set, false
- * for the AMX mask with any of its bits cleared. */
+/* Checks prim_isa_has_amx() on oneDNN's masks of instruction sets. It must return true for the AMX mask with any
+ * further bit, and false for the AMX mask without any one of its bits. */
 static void
 try_isa(void)
 {

@@ -53,8 +53,8 @@ for _, d in ipairs{"bf16", "f16"} do
   end
 end
 
--- Checks that a local shard of a pending sum is f32, while the tensor and its redistribution costs use the declared
--- dtype.
+-- Checks a pending sum of 16-bit values. Its local shards must be f32, but the tensor's dtype and the costs of its
+-- redistribution must be those of 16 bits.
 do
   local y = grid(64, 24, "bf16"):to_global{placement = EIGHT, sbp = "S(0)"}:sum(0)
   tap.ok(y.sbp == "P" and y.dtype == "bf16" and y:to_local(3).dtype == "f32", "a local shard of a pending bf16 sum is f32, the tensor is bf16")

@@ -113,7 +113,7 @@ static float a[GEMM_FEW * K_MOST], paired[GEMM_FEW * K_MOST], b[COLS_MOST * K_MO
     want[GEMM_FEW * COLS_MOST];
 static uint16_t short_b[COLS_MOST * K_MOST];
 
-/* Memory layout of b: column-major, column-major bf16, row-major. */
+/* Memory layout of operand b: column-major, column-major in bf16, row-major. */
 enum { COLUMNS, HALVES, ROWS, NWAY };
 static const char *const way_name[] = {"columns", "columns of bf16", "rows"};
 
@@ -134,7 +134,8 @@ try_product(int level, int form, bool whole, int64_t m, int64_t n, int64_t k)
     memset(c, 0, sizeof c);
     products[level](&p, all, 0, turns);
     bool pass = !memcmp(c, want, sizeof c);
-    if (form != ROWS && k >= GEMM_SHORT) { /* computes the columns in several calls, the last columns first */
+    /* computes the columns in several calls, and those of the second half before the others */
+    if (form != ROWS && k >= GEMM_SHORT) {
         memset(c, 0, sizeof c);
         products[level](&p, all, half, turns);
         for (int64_t t = 0; t < half; t++) products[level](&p, all, t, t + 1);

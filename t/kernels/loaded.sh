@@ -18,7 +18,7 @@ static int run(const rille_operator_call *) { return 0; }
 static const rille_operator r = {RILLE_OPERATOR_HEAD, .name = "r", .operand = {{"x"}}, .rule = "a->a", .run = run};
 RILLE_OPERATORS(&r)'
 
-# ---- a good library
+# ---- a valid library
 
 for devices in 1 4; do
   go -d cpu:$devices "$root/t/lib/loaded.lua" "$example" $devices

@@ -1,7 +1,7 @@
 -- logsumexp.lua - tests the error of logsumexp, on one device and over a sharded axis, against the bound of
--- kernels/cpu/rows/log_sums.h. The bound for f32 is one unit in the last place, but at least 2^-48. For f64 it is 3
--- units in the last place of the largest of 1, |m| and |y|, where m is the maximum of the row. The reference is a
--- compensated sum in f64, with an error of one unit.
+-- kernels/cpu/rows/log_sums.h. The bound for f32 is one unit in the last place of the result, but at least 2^-48. For
+-- f64 it is 3 units in the last place of the largest of 1, |m| and |y|, where m is the maximum of the row and y the
+-- result. The reference is a compensated sum in f64, whose own error is one unit.
 local tap = dofile("t/lib/tap.lua")
 
 -- Returns m + log(sum of e^(x - m)), and m. The sum is compensated (Neumaier 1974).
@@ -27,8 +27,8 @@ end
 
 local function rounded(dtype, x) return dtype == "f32" and string.unpack("<f", string.pack("<f", x)) or x end
 
--- Returns n numbers whose sum of exponentials is about e^target: n - 1 random numbers, and one that is chosen to
--- reach this sum.
+-- Returns n numbers whose sum of exponentials is about e^target. The last number is chosen so that the sum is
+-- reached; the others are random.
 local function made(dtype, n, target)
   local row, left = {}, math.exp(target)
   for i = 1, n - 1 do
@@ -129,7 +129,7 @@ for _, dtype in ipairs{"f32", "f64"} do
   end
   judge(dtype, worst, "random numbers")
   worst = {}
-  -- Adding many equal numbers rounds in the same direction each time.
+  -- Tries rows of equal numbers, because each addition then rounds in the same direction.
   for _, less in ipairs(dtype == "f32" and {0.1, 0.3, 0.7} or {}) do
     local m = rounded(dtype, -math.log(1 + 19999 * math.exp(-less)))
     try(dtype, {tap.list(20000, function(i) return i == 1 and m or rounded(dtype, m - less) end)}, "20000 numbers", worst)

@@ -4,7 +4,7 @@
 #include "runtime/data/rng.h"
 #include "t/lib/exec.h"
 
-/* Calls of operators that sum. Operands contain ones, ids are zeros; absent operands stay empty. */
+/* Calls of operators that sum. Operands contain ones, and ids are zeros. Absent operands stay absent. */
 static const struct {
     const char *op, *text;
     double want;
@@ -151,7 +151,8 @@ try_product(const char *op, const char *text, const bool *transposed, double wit
         if (i < 2 && transposed[i]) turn(&view[i]);
         if (i < 2) x = fill(t, data[i]);
     }
-    bool last = !strcmp(op, "matmul"); /* matmul sums over the last dimension of operand 0, contract over the rest */
+    /* matmul sums over the last dimension of operand 0, contract over all other dimensions */
+    bool last = !strcmp(op, "matmul");
     int64_t n = s.in[0].dim[s.in[0].ndim - 1], terms = last ? n : type_numel(&s.in[0]) / n;
     void *one = must_alloc((size_t)type_bytes(out));
     bool good = multiply(&s, view, data, 1);

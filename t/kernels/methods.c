@@ -1,5 +1,5 @@
-/* methods.c - checks that every operator has a kernel. A variant other than the reference must compute all samples
- * of all operators, in every dtype and along every axis. This file lists the exceptions with the reason.
+/* methods.c - checks that every operator has a kernel besides the reference. Such a kernel must compute all
+ * samples of the operator, in every dtype and along every axis. This file lists the exceptions with the reason.
  * RILLE_LONG=1 prints the whole table. */
 #include "t/lib/exec.h"
 #include "t/lib/pattern.h"
@@ -18,7 +18,7 @@ static const struct {
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};
 
-/* Returns the name of the kernel variant that computes a call. Returns NULL if the call has no kernel, as
+/* Returns the name of the kernel variant that computes a call; NULL if the call has no kernel, like those of
  * composites. */
 static const char *
 method_of(struct sample *s)

@@ -18,7 +18,7 @@ through(double number, double scale, int bytes, int range)
     return (struct code){moments_number(code, bytes, range), moments_scale(code)};
 }
 
-/* Compares numbers that were coded and decoded with exact numbers. The unit of errors is the larger of the scale and
+/* Compares coded and decoded numbers with the exact numbers. An error is divided by the larger of the scale and
  * |number| / 2^range. */
 static void
 try_codes(int bytes, int range)

@@ -16,7 +16,7 @@ local layouts = {
   {square, {"S(0)", "S(1)"}}, {square, {"S(1)", "S(0)"}}, {square, {"B", "S(1)"}}, {square, {"P", "S(1)"}},
 }
 
--- Moves x from one device to layout l. If l has P, x becomes a sum of addends.
+-- Moves x from one device to layout l. If l contains P, x is divided into addends.
 local function lay(x, l)
   local sbp = type(l[2]) == "table" and l[2] or {l[2]}
   for _, s in ipairs(sbp) do
@@ -25,7 +25,7 @@ local function lay(x, l)
   return x:to_global{placement = l[1], sbp = l[2]}
 end
 
--- ---- rows ----
+-- ---- kinds of values of rows ----
 
 local function ramp(rows, n) return rille.randn({rows, n}) end
 local rows_of = {
@@ -102,7 +102,7 @@ for _, s in ipairs{"S(1)", "S(2)", "S(0)"} do
   tap.ok((got - want):abs():max():item() < 4e-6, "the last two of three dimensions, " .. s)
 end
 
--- ---- bytes ----
+-- ---- moved bytes ----
 
 -- Bytes per row that each device exchanges with the device that combines the shards. For layer_norm a device sends 9
 -- and receives 7, together 16; for rms_norm it sends 4 and receives 4, together 8.
@@ -116,7 +116,7 @@ for _, p in ipairs{2, 4, 8} do
   end
 end
 
--- A gradient needs two sums of a row, as floats. A device sends its partial sums and receives the totals.
+-- A gradient needs two sums per row, as floats. Each device sends its partial sums and receives the totals.
 for _, p in ipairs{2, 4, 8} do
   local x = rille.ones({64, 1024}, {placement = line(p), sbp = "S(1)", requires_grad = true})
   local w = rille.ones({1024}, {placement = line(p), sbp = "S(0)", requires_grad = true})

@@ -44,7 +44,7 @@ static const char *const windows[] = {
     "kernel_size=40,12 stride=39,11 ceil_mode=true",
     "kernel_size=3 stride=5,3 padding=1,0 dilation=4,2 ceil_mode=true",
 };
-/* Shapes for large windows. Each window has more than PLANE_LONG elements, or each element is in more than
+/* Shapes for large windows. Each window has more than PLANE_LONG elements, or each element is part of more than
  * PLANE_LONG windows. */
 static const char *const long_shapes[] = {"1,2,70,70", "1,1,66,71"};
 static const char *const long_windows[] = {
@@ -82,8 +82,8 @@ value(enum values v, uint64_t *random)
     }
 }
 
-/* Fills in the operands and runs the reference. Only operand 0, the image, has unusual values; the second operand of
- * a gradient has ordinary ones. */
+/* Fills the operands with values and runs the reference. Only operand 0, the image, has unusual values; the second
+ * operand of a gradient has ordinary values. */
 static bool
 trial_open(struct trial *t, const char *op, const char *text, enum values v, uint64_t seed)
 {
@@ -242,8 +242,8 @@ test_long(uint64_t seed)
                                     seed + w);
 }
 
-/* Checks averages of oneDNN: of windows that the edge of the image cuts (ceil_mode), where padding is not counted;
- * and of windows in the padding, where padding is counted. */
+/* Checks two kinds of oneDNN's averages: over windows that the image's edge cuts (ceil_mode), without counting the
+ * padding; and over windows that extend into the padding, counting it. */
 static void
 test_count_padding(uint64_t seed)
 {
@@ -288,7 +288,7 @@ test_groups(const char *op, enum dtype d, const char *window, uint64_t seed)
     trial_close(&one);
 }
 
-/* ---- the number of windows ---- */
+/* ---- counting the windows of a dimension ---- */
 
 /* Returns true if window u exists along a dimension. Without ceil_mode, the window must fit into the padded image.
  * With ceil_mode, the window must start in or before the image, and the previous window must not reach the end of

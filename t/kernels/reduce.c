@@ -54,7 +54,7 @@ struct tried {
     int bad, n;
 };
 
-/* Compares result k with a plain loop over rows r0 to r1 and columns c0 to c1. */
+/* Checks result k: computes it by a plain loop over rows r0 to r1 and columns c0 to c1. */
 static void
 look(struct tried *t, const struct view *x, const struct view *y, int op, int64_t k, int64_t r0, int64_t r1, int64_t c0,
      int64_t c1)
@@ -149,7 +149,8 @@ try_row(int op, enum dtype d, int form)
         diag("%d differ; %s", t.bad, status ? err_text() : "");
 }
 
-/* Checks that sums of -0 are -0, both in columns that are summed as vectors and in the remaining columns. */
+/* Checks that sums of -0 are -0, both in columns that are summed as vectors and in the columns that do not fill a
+ * vector. */
 static void
 zero_columns(enum dtype d)
 {
@@ -170,7 +171,7 @@ int
 main(void)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_F64, DT_BF16, DT_F16, DT_I64, DT_I32, DT_U8};
-    denormals_flush(); /* flushes denormals as threads of devices do */
+    denormals_flush(); /* treats denormals as zeros, as the threads of devices do */
     for (int op = 0; op < NOP; op++)
         for (size_t i = 0; i < countof(dtypes); i++)
             for (int form = 0; form < NFORM; form++)

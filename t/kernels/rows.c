@@ -3,7 +3,7 @@
 #include "kernels/cpu/rows/rows.h"
 #include "t/lib/trial.h"
 
-/* ---- exponentials ---- */
+/* ---- exponentials in rows ---- */
 
 static void
 test_exponentials(void)

@@ -31,7 +31,7 @@ local function batch_norm(x)
   return norm(x:reshape{x.shape[1], 8, 8, 8}):reshape{x.shape[1], COLUMNS}
 end
 
--- Columns: name; f(x, labels); true if the result shifts by c, too. Such a result is as precise as a float of its
+-- Columns: name; f(x, labels); true: the result shifts by c, too, so it can only be as precise as a float of its
 -- size.
 local calls = {
   {"softmax", function(x) return x:softmax{axis = 1} end},
@@ -74,8 +74,8 @@ end
 
 local parts = {"the value", "the gradient", "its gradient"}
 local function compare(call, of, dtype, eps)
-  -- base: by part, the largest error over all layouts without a shift (c = 0), but at least two units in the last
-  -- place of the values
+  -- base: error without a shift (c = 0): for the value, its gradient and the second gradient each, the largest error
+  -- over all layouts, but at least two units in the last place
   local base = {0, 0, 0}
   local near = of.normal[dtype]
   for _, c in ipairs(shifts) do
@@ -159,8 +159,8 @@ for _, f in ipairs(ofs) do
   end
 end
 
--- Checks logarithms of probabilities. They must never be above 0, and be 0 if all other probabilities vanish; also
--- with sharded classes.
+-- Checks logarithms of probabilities, also with sharded classes. They must never be above 0. If the probabilities of
+-- all other classes vanish, the logarithm must be 0.
 do
   local x = rille.randn({64, 16}) * 40
   local top = rille.one_hot(rille.randint(0, 16, {64}), 16):to"f32"

@@ -47,8 +47,8 @@ alarms(bool on)
     setitimer(ITIMER_REAL, &each, NULL);
 }
 
-/* Computes products of ones, {m, k} times {k, n}. The first one runs without signals, the later ones while signals
- * arrive. Returns 0 if all results are right. */
+/* Multiplies matrices of ones, {m, k} times {k, n}: once without signals, then several times while signals arrive.
+ * Returns 0 if all results are right. */
 static int
 products(const char *devices, int rounds, int m, int k, int n)
 {

@@ -11,8 +11,8 @@ enum {
     MOST = 132,
     BEYOND = 3,
     FAR = 515
-    /* MOST: maximum number of rows, of columns, and of products per sum. BEYOND, FAR: unused floats at the end of
-     * each row, for near and for distant rows. */
+    /* MOST: maximum of the numbers of rows, of columns, and of terms per sum. BEYOND, FAR: unused floats at the
+     * end of each row of b, for near and for distant rows. */
 };
 
 static float a[MOST * MOST], b[MOST * (MOST + FAR)], c[MOST * MOST], want[MOST * MOST];

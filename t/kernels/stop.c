@@ -1,8 +1,7 @@
-/* stop.c - tests that every kernel polls the stop flag between parts of its work, and ends soon after a "stop".
- *
- * A part may move at most most_bytes, in every float dtype. Products and convolutions limit parts by flops instead;
- * this test makes their parts small. Each operator with its own kernel has a row in the table. Element-wise
- * operators are called with one long row each. */
+/* stop.c - tests that every kernel polls the stop flag between parts of its work, and ends soon after a "stop". A
+ * part may move at most most_bytes, in every float dtype. Products and convolutions limit a part's floating-point
+ * operations instead; this test makes their parts small. Each operator with its own kernel has a row in the table.
+ * Element-wise operators are called with one long row each. */
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/stop.h"
 #include "t/lib/exec.h"
@@ -180,7 +179,8 @@ bytes_of(const struct view *v, int n)
     return bytes;
 }
 
-/* Returns the number of polls of a kernel if the first `noes` are answered by "go on" and all later ones by "stop". */
+/* Runs a kernel. Its first `noes` polls are answered by "go on", all later ones by "stop". Returns the number of
+ * polls. */
 static long
 questions(const struct exec *e, int nin, void *const *data, void *scratch, long noes)
 {

@@ -68,7 +68,8 @@ part_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     part(arg, share * *(const int64_t *)arg + lo, share * *(const int64_t *)arg + hi);
 }
 
-/* Makes share 0 slow: its thread waits until other threads have done the remaining work, or for 0.1 s. */
+/* Delays the first share of a loop: its thread waits until other threads have done the remaining work, or for 0.1
+ * s. */
 static void
 part_waits(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
@@ -88,7 +89,7 @@ test_level(int shares, int64_t turns, int64_t piece, bool waits)
        (long long)turns, shares, (long long)piece, waits ? ", one slow" : "");
 }
 
-/* Checks that, after the first answer "stop", each thread finishes at most its current piece. */
+/* Checks that, after the first answer "stop", each thread finishes at most its current piece of the loop. */
 static void
 test_stopped(int threads, bool shares, int most)
 {
@@ -127,7 +128,8 @@ sums_as_alone(int threads, int64_t n)
     return same;
 }
 
-/* Runs loops of changing sizes, with and without rests. Sets *arg to the number of right ones. */
+/* Runs loops of changing sizes, with and without rests between them. Sets *arg to the number of loops with right
+ * results. */
 static void *
 run_loops(void *arg)
 {
@@ -135,7 +137,7 @@ run_loops(void *arg)
     for (int i = 0; i < LOOPS; i++) {
         right += sums_as_alone(1 + i % THREADS, SUMMED - i);
         if (i % 7 == 0) team_rest();
-        if (i % 50 == 0) usleep(200); /* helpers fall asleep */
+        if (i % 50 == 0) usleep(200); /* a pause in which helper threads fall asleep */
     }
     *(int *)arg = right;
     return NULL;

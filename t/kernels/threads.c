@@ -5,7 +5,8 @@
 #include "t/lib/trial.h"
 
 static const struct row {
-    const char *op, *sample; /* sample: the operands as text, in which %N stands for each number of `lengths` */
+    /* operands as text, in which %N stands for a length; the row is tried with each number of `lengths` */
+    const char *op, *sample;
     /* allowed difference between runs on different numbers of threads, relative to the largest value; 0: bits must
      * be equal */
     double rounding;
@@ -133,7 +134,7 @@ static const struct row {
     {"sgd", "f32{%N} f32{%N} f32{%N} #0.1 momentum=0.9", 0},
     {"sgd", "f32{%N} - f32{%N} #0.1 weight_decay=0.1", 0},
 };
-/* convolutions and average pooling, whose batch is computed in parts of several images */
+/* convolutions and average pooling: several threads divide the batch into groups of images */
 static const struct row in_parts[] = {
     {"conv2d", "f32{11,8,30,30} f32{16,8,3,3} - padding=1", 1e-5},
     {"conv2d", "f32{5,8,12,12} f32{16,4,3,3} - padding=1 groups=2", 1e-5},
@@ -164,7 +165,7 @@ difference(const struct view *a, const struct view *b, double least)
     return worst / largest;
 }
 
-/* Returns the allowed difference from the reference. `rows`: the sample has rows of one of `lengths`. */
+/* Returns the allowed difference from the reference. rows: true: the sample contains %N, a length of rows. */
 static double
 near(enum dtype d, bool rows)
 {

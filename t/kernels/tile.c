@@ -57,9 +57,10 @@ struct trial {
     const struct op *op;
     enum compute type;
     int narg, value;
-    int form[3]; /* by operand: way in which the tile reads its elements (TILE_STAYS, ...) */
+    int form[3]; /* by operand: how the tile reads its elements (TILE_STAYS, ...) */
     int64_t n;
-    /* dtype in memory of the result, and of the operands that are read per element: the compute type or a half */
+    /* dtype in which the result is stored, and those operands that have a value per element: the compute type, or
+     * a half */
     enum dtype dtype;
 };
 
@@ -116,7 +117,8 @@ way_of(const struct trial *t, int k)
     return t->dtype == DT_BF16 ? form : form + TILE_WALKS_F16 - TILE_WALKS_BF16;
 }
 
-/* Returns the number of operands that the step receives as scalars; the input value is not counted. */
+/* Returns the number of operands that the tile step receives as scalars, not as memory; the input value does not
+ * count. */
 static int
 numbers(const struct trial *t)
 {
@@ -126,8 +128,8 @@ numbers(const struct trial *t)
     return all ? t->narg - 1 : 0;
 }
 
-/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: loads the input
- * value twice, so that the program has another step than the operation. */
+/* Builds the tile program of one operation. Returns the index of its last step, TILE_END. busy: true: loads the
+ * input value twice, so that the operation is not the program's only step. */
 static int
 program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int last, struct tile_step *s)
 {
@@ -156,7 +158,7 @@ program(const struct trial *t, double number[][TILE_LONGEST], bool busy, int las
     return n;
 }
 
-/* Checks one operation. If `halves`, processes the columns in two ranges, one after the other. */
+/* Checks one operation. halves: true: processes the columns in two ranges, one after the other. */
 static bool
 right(const struct trial *t, const struct level *l, bool busy, int last, bool halves, int how)
 {
@@ -192,8 +194,8 @@ try_operation(const struct op *op, enum compute type, int value, int level, enum
     int nhow = level == LEVEL_V4 && machine_rounds_bf16() ? 8 : 4;
     int ways = t.narg == 1 ? 4 : t.narg == 2 ? 16 : 64, wrong = 0, tried = 0;
     for (int w = 0; w < ways; w++) {
-        /* some: an operand has one value per row; by_row: that operand is the input value or a half, so it cannot be
-         * passed as a scalar */
+        /* some: true: an operand has one value per row; by_row: true: that operand cannot be passed as a scalar,
+         * because it is the input value or a half */
         bool by_row = false, some = false;
         for (int k = 0; k < t.narg; k++) {
             t.form[k] = w >> 2 * k & 3;
@@ -251,8 +253,8 @@ meets(void)
     is_int(wrong, 0, "a result right after an operand, modulo pages, is written from its end");
 }
 
-/* Checks steps that process some elements twice. Repeating is allowed only if the second pass reads the same values
- * as the first. */
+/* Checks when a program may process some elements twice. This is allowed only if the second pass reads the same
+ * values as the first. */
 static void
 repeats_itself(void)
 {

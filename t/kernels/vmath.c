@@ -62,8 +62,8 @@ static const struct range {
     const char *name;
     void (*block)(int64_t n, const float *x, float *y);
     double (*f)(double x);
-    /* lo, hi: range of arguments; ulp: allowed error in units in the last place; absolute: allowed error as a
-     * number; the larger one applies */
+    /* lo, hi: range of arguments; ulp, absolute: allowed errors in units in the last place and as a number, of
+     * which the larger one applies */
     double lo, hi, ulp, absolute;
     bool ends; /* true: also compares at the special values */
 } ranges[] = {
@@ -140,8 +140,9 @@ try_range(const struct range *r)
 static void
 try_ends(const struct range *r)
 {
-    const float x[] = {0,      -0.0f,   INFINITY, -INFINITY, NAN,   nanf("0x1ff"), -nanf("0x155"),
-                       1e-40f, -1e-40f, 3e-45f,   3e38f,     -3e38f}; /* half of each value is exactly a float */
+    const float x[] = {0, -0.0f, INFINITY, -INFINITY, NAN, nanf("0x1ff"), -nanf("0x155"),
+                       /* half of each value is exactly representable as a float */
+                       1e-40f, -1e-40f, 3e-45f, 3e38f, -3e38f};
     enum { N = sizeof x / sizeof *x };
     float y[N];
     bool good = true;
@@ -219,7 +220,7 @@ static const struct range_f64 {
     {"cos", f64_cos, cosl, -1.5, 1.5, 4},
     {"sigmoid", f64_sigmoid, sigmoid_l, -700, 700, 6},
     {"softplus", f64_softplus, softplus_l, -700, 700, 6},
-    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* the bound includes the rounding of the exponent */
+    {"pow", f64_pow, cube_root_of, 0, 1e6, 5}, /* includes the error from rounding the exponent 1/3 */
 };
 
 /* Checks doubles. An element's bits must not depend on its position in a block. */

@@ -24,7 +24,7 @@ done
 passes() { # passes TEST: runs the Lua test on async devices; succeeds if every check holds
   (cd "$tree" && SHARE=all "$rille" -d async:8 "t/$1.lua") >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
-for test in "${some[@]}"; do # runs only the tests in this share, each completely
+for test in "${some[@]}"; do # of the tests in this share, runs each completely
   ! share $((case++)) || ok "$test" passes "$test"
 done
 ok "a trace has a track for each stream, with acts that do not overlap" "$rille" -d cpu:1,async:1 t/lib/streams.lua

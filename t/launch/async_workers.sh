@@ -7,7 +7,7 @@ rille=$1
 root=$PWD
 async_copy() { sed 's/"cpu"/"async"/g; s/cpu:/async:/g; s/cpu\[/async[/g' "$1" >"$2"; }
 
-# ---- the same bits ----
+# ---- the bits of one process ----
 
 mkdir "$dir/examples"
 ln -s "$root/examples/data" "$dir/examples/data"

@@ -9,15 +9,15 @@ export XDG_RUNTIME_DIR=$dir/run TMPDIR=$dir/tmp HOME=$dir XDG_STATE_HOME=$dir/st
 unset RILLE_SEED RILLE_TRACE RILLE_BUS RILLE_THREADS RILLE_DEVICES RILLE_HOSTS
 
 tell() { cat seen err 2>/dev/null; }
-# Job names contain the process id of this test, because other tests of the same user may run.
+# adds this test's process id to job names, because other tests of the same user may run at the same time
 job=job$$.lua other=other$$.lua
 go() { timeout -k 5 $hang "$rille" "$@" >seen 2>&1 </dev/null; code=$?; }
 says() { local t; for t; do grep -qF -e "$t" seen || return 1; done; }
 ends() { local want=$1; shift; [ "$code" = "$want" ] && says "$@"; }
 hides() { ! says "$@"; }
-# lines CHUNK...: sends the chunks to a prompt without a terminal, one chunk a line.
+# lines CHUNK...: sends chunks of Lua to a prompt without a terminal, one chunk a line.
 lines() { printf '%s\n' "$@" | timeout -k 5 $hang "$rille" attach $job >seen 2>&1; code=$?; }
-# session STEP...: runs a terminal session with steps of t/lib/pty.pl.
+# session STEP...: runs a prompt on a terminal, with steps of t/lib/pty.pl.
 session() { printf '%s\n' "$@" | perl "$pty" "$rille" attach $job >seen 2>&1; code=$?; }
 is_there() { grep -q "@rille-attach/.*/$1" /proc/net/unix; }
 

@@ -92,7 +92,7 @@ unset RILLE_HOSTS
 [ "$(stat -c %s shared/four/*.safetensors)" -lt 20000 ]
 ok "the controller's file contains no values" [ $? = 0 ]
 
-# ---- bytes read ----
+# ---- bytes that a worker reads ----
 
 cat >bytes.lua <<'LUA'
 local function made(sbp)
@@ -129,7 +129,7 @@ else
   skip "each worker reads only its own shards" "/proc does not report the bytes read"
 fi
 
-# ---- damage ----
+# ---- damaged checkpoints ----
 
 flip() { printf '\xff' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
 command 2 2 2
@@ -169,7 +169,7 @@ is "fallback loads the previous checkpoint" "$(tail -1 out | cut -f1)" 9
 is "old checkpoints are deleted with all their files" "$(ls shared/two | tr '\n' ' ')" \
   "$(for i in 3 4; do for r in 0 1; do printf 'checkpoint-0000000%d-step-9.%d.shard ' $i $r; done; printf 'checkpoint-0000000%d-step-9.safetensors ' $i; done)"
 
-# ---- folders ----
+# ---- folders that are not shared ----
 
 # one_root NAME PREFIX...: runs save.lua with two workers started by hand. PREFIX is placed before the command of the
 # second worker.
@@ -201,9 +201,10 @@ fi
 go launch -n 2 -d cpu:1 --root "$dir/none" -e ''
 ok "a missing root is an error at the start" ends 2 "--root $dir/none: No such file"
 
-# ---- two trainings, one folder ----
+# ---- two trainings that save into one folder ----
 
-# Trains. All values equal the number of the training. Reports the first save, then waits until the file "go" exists.
+# Trains a network whose values all equal the number of the training. Reports the first save, then waits until the
+# file "go" exists.
 cat >job.lua <<'LUA'
 local folder, own, saves, go = arg[1], tonumber(arg[2]), tonumber(arg[3]), arg[4]
 local P = rille.placement("cpu", {0, 1})
@@ -273,7 +274,7 @@ is "of ten trainings started at once each saves all or nothing ($won did)" \
 ok "at least one of the ten saves" [ $won -gt 0 ]
 rm -r shared/both shared/race
 
-# ---- interrupts ----
+# ---- interrupts while workers write and read ----
 
 # Interrupts workers many times while they write and read. A worker must stop between two blocks, and the session must
 # continue.
@@ -299,7 +300,7 @@ load()
 print(told.wrote > 0, told.read > 0, (parts.model.bias * 0):sum():item(), #rille.workers())
 LUA
 RILLE_HOSTS=2 timeout --foreground $hang "$rille" launch -n 2 -d cpu:1 --root "$dir/shared" interrupts.lua >out 2>err &
-waits=$! # in the foreground, timeout signals only the controller; with -k it would kill after the first signal
+waits=$! # with --foreground, timeout signals only the controller; with -k it would kill after the first signal
 turn() { [ "$(cat turn)" = "$1" ] || [ "$(cat turn)" = done ]; }
 for ((i = 1; i <= 60; i++)); do
   await turn $i || break
@@ -314,7 +315,7 @@ whole=$(for file in shared/interrupts/*.safetensors; do ls "${file%.safetensors}
 is "each checkpoint is complete, and no file of interrupted saves is left" "$(ls shared/interrupts/*)" "$whole"
 rm -r shared/interrupts
 
-# ---- kills ----
+# ---- kills of controller and workers ----
 
 cat >train.lua <<'LUA'
 local T = dofile("net.lua")
@@ -350,7 +351,7 @@ for turn in 1 2 3 4; do
   [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
   wait $pid 2>/dev/null
   grep -q "damaged\|not a checkpoint" err && bad=1
-  # deletes the checkpoints of a training that has reached its end, so that the next one starts anew
+  # deletes the checkpoints of a training that has finished, so that the next training starts from the beginning
   [ -z "$(ls shared/broken 2>/dev/null | grep "step-$steps\.safetensors")" ] || rm -rf shared/broken
 done
 await gone

@@ -83,7 +83,7 @@ is "a step on GPUs of two workers has the losses of one process" "$stdout" "${wa
 go launch -n 2 -d cuda:0,cuda:1,cpu:1 "$dir/train.lua" cuda dies
 is "after a worker is killed, training resumes from a snapshot with the same bits" "$stdout$(grep '^lost' "$dir/err")" "${want:-nothing}lost"
 
-# ---- bad input ----
+# ---- unsupported devices are refused ----
 
 go launch -n 2 -d cuda:9,cpu:1 -e 'print(1)'
 ok "a GPU that this host does not have is refused before anything starts" ends 2 'no GPU 9; this host has 4'
@@ -152,7 +152,7 @@ is "a controller without the plug-in receives values of the workers' GPUs" "$std
 mkdir "$dir/less"
 cp "$rille" "$dir/librille-cuda.so" "$dir/libtoolkit.so" "$dir/less"
 ln -s libtoolkit.so "$dir/less/libnvrtc.so.99"
-# makes empty libraries, which the loader finds before the real libraries
+# makes empty libraries that the loader finds before the real ones, so that the plug-in lacks cuBLASLt and cuDNN
 for library in cublasLt.so.99 cudnn.so.9; do cc -shared -o "$dir/less/lib$library" -x c /dev/null; done
 export FAKE_CUDA_LOG=$dir/told
 join 0 cuda:0,cpu:1

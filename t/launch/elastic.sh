@@ -39,14 +39,15 @@ rille.train.elastic{steps = 20, every = 4,
   end}
 LUA
 
-# join NUMBER HOST: prints a command that starts workers
+# join NUMBER HOST: prints commands that start NUMBER workers; HOST: prefix of their host names, absent: this host
 join() { for ((k = 0; k < $1; k++)); do echo "$rille worker --join $address -d cpu:1 --wait 20 ${2:+--host $2$k} >>workers 2>&1 &"; done; }
-# waits NUMBER: prints a command that waits until so many workers of the job run and have had time to ask for a rank
+# waits NUMBER: prints a command that waits until NUMBER workers of the job run and have had time to ask for a rank
 waits() { echo "until [ \$(pgrep -fc 'worker --join $address') -ge $1 ]; do sleep 0.1; done; sleep 0.5"; }
 
-# Prints the last loss of each step that the training did with so many workers.
+# losses LOG WORKERS FROM LAST: prints the last loss of each step from FROM + 1 to LAST that WORKERS workers computed.
 losses() { sort -u "$1" | sort -n | awk -v workers="$2" -v from="$3" -v last="$4" '$2 == workers && $1 > from && $1 <= last'; }
-# Compares each part of the training with a training in one process that begins with the part's checkpoint.
+# Compares each part of the training, between two changes of the workers, with a training in one process that begins
+# with the part's checkpoint.
 check_parts() { # check_parts NAME
   local parts=() from workers last k
   while read -r from workers; do parts+=("$from $(tr -dc , <<<"$workers" | wc -c)"); done \
@@ -61,7 +62,7 @@ check_parts() { # check_parts NAME
   done
 }
 
-# Case 0 has several hosts, and loses all workers of one.
+# In case 0, workers are on several hosts, and all workers of one host are lost.
 for zero in 0 1 2 3; do
   share $zero || continue
   host=$([ $zero = 0 ] && echo h)
@@ -124,7 +125,7 @@ go launch -n 2 -d cpu:1 --restarts 1:0.001 crash.lua 3 between
 is "losses at longer intervals are recovered" "$code $stdout" "0 8	2"
 export RILLE=$rille
 go launch -n 2 -d cpu:1 crash.lua 9 here
-# a kill can hit another operator call, so there are up to nine
+# permits nine losses, because a kill can hit another operator call than the one that counts
 ok "three losses at the same place end the job, with the place" ends 1 "3 losses in succession there, after the same snapshot: worker 1" \
   "while it ran matmul (crash.lua:"
 for bad in -n\ 3:2 -n\ 0:2 -n\ : -n\ 2:x "-n 2 --restarts 3" "-n 2 --restarts 64:1" "-n 2 --restarts 1:0" "-n 2 --restarts 1:x"; do

@@ -9,7 +9,7 @@ cd "$dir" || exit 2
 
 listens() { ss -Hltn 2>/dev/null | grep -q ":$port " || grep -qi ":$(printf %04X "$port") 0*:0000 0A" /proc/net/tcp; }
 
-# ---- joining ----
+# ---- faults while workers join ----
 
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -29,10 +29,10 @@ wait $first $controller
 ok "the controller reports the refused worker" grep -qF "rank 0 is already taken by another worker" world
 is "the controller's program runs" "$(tail -1 world)" 2
 
-# Starts a worker by hand. While the worker waits for its coordinator, an interrupt must end it. After it has joined,
-# the controller handles interrupts.
+# by_hand: starts a worker that waits for its coordinator. Until the worker has joined, an interrupt must end it;
+# after that, the controller handles interrupts.
 by_hand() { perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join "$address" -d cpu:1 --wait 60 2>hand & hand=$!; }
-# threads: succeeds if the worker waits for its coordinator, because it then has several threads
+# threads: succeeds if the worker has started to wait for its coordinator, which its further threads show
 threads() { [ "$(ls /proc/$hand/task | wc -l)" -gt 1 ]; }
 port=$(free_port)
 address=tcp://127.0.0.1:$port
@@ -75,7 +75,8 @@ ok "a folder of keys requires a rank" ends 1 "--rank R"
 go worker --join $address --rank 0 --key-file others -d cpu:1
 ok "a key of another job is refused" ends 1 "refuses this worker's key"
 "$rille" worker --join $address --rank 0 --key-file keys -d cpu:1 &
-"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 & # gives no --rank, because the rank follows from the key
+# needs no --rank, because the rank follows from the key
+"$rille" worker --join $address --key-file keys/worker-2 --host b -d cpu:1 &
 go worker --join $address --rank 1 --key-file keys --host b -d cpu:1
 is "workers with their own keys on two hosts form a cluster" "$code $(wait $controller; tail -1 world)" "0 24.0"
 wait
@@ -130,7 +131,7 @@ done
 RILLE_LINK=2 go launch --orphan 3.5 -n 2 -d cpu:1 -e 'io.write(io.open("/proc/" .. rille.workers()[1].pid .. "/cmdline"):read("a"))'
 ok "started workers get --link and --orphan" grep -qa -- "--link.2.--orphan.3.5" out
 
-# Runs many workers. One worker of each host relays the heartbeats of the others: ranks 0 and 9.
+# Runs many workers on two hosts. On each host one worker, rank 0 or rank 9, relays the heartbeats of the others.
 cat >many.lua <<'LUA'
 local P = rille.placement("cpu", {0, 9, 17})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})
@@ -149,8 +150,8 @@ LUA
 RILLE_HOSTS=2 go launch -n 18 -d cpu:1 many.lua
 is "of many workers only the stopped one is lost, relay or not" "$code $(cat out)" "0 17	9	0	48.0	18"
 
-# Loses every host once. The part of a snapshot on each host, some megabytes, is copied to the next host. After a
-# loss, workers send the copy back.
+# Loses every host once. Some megabytes of a snapshot are on each host, and are copied to the next host. After a loss,
+# workers send this copy back.
 cat >spare.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.rand({3 * 1031, 771}, {placement = P, sbp = "S(0)"})
@@ -171,8 +172,8 @@ LUA
 RILLE_HOSTS=3 go launch -n 3 -d cpu:1 spare.lua
 is "the values of any lost host are restored from its neighbour" "$code $(cat out)" "0 true true true 3"
 
-# Loses two workers. The second is stopped during the recovery from the first loss; the coordinator must notice that
-# the heartbeats of this worker are missing.
+# Loses two workers. The second is stopped during the recovery from the first loss. The coordinator must notice that
+# its heartbeats are missing.
 cat >twice.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 local x = rille.rand({4 * 31, 77}, {placement = P, sbp = "S(0)"})
@@ -193,8 +194,9 @@ for hosts in 1 2; do
   is "on $hosts hosts a worker lost during a recovery is replaced, too" "$code $(cat out)" "0 1 true 1 true "
 done
 
-# Loses a third worker while workers of two hosts are not connected. These two connect only after the third is
-# replaced. They abandon the copy of a snapshot between them. The abandoned copy must not block reads.
+# Loses a third worker while workers of two hosts are not connected to each other. Those two connect only after the
+# third worker is replaced, and abandon a copy of a snapshot that one sends to the other. The abandoned copy must not
+# block reads.
 cat >unmet.lua <<'LUA'
 rille.snapshot{1}
 local x = rille.ones({4}, {placement = rille.placement("cpu", {2})})
@@ -231,7 +233,7 @@ port=$(free_port)
 address=tcp://127.0.0.1:$port
 for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null & done
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
-waits=$! # in the foreground, timeout passes one signal, to the controller only
+waits=$! # with --foreground, timeout passes one signal, to the controller only
 await [ -e waits ]
 sleep 0.5
 kill -INT $waits
@@ -241,7 +243,7 @@ true
 1	true"
 wait
 
-# Loses one of six hosts. The host's shards are restored from the next host, replicated values from any host.
+# Loses one of six hosts. Its shards must be restored from the next host, and replicated values from any host.
 cat >mend.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3, 4, 5})
 local b = rille.randn({300, 100}, {placement = P, sbp = "B"})
@@ -258,12 +260,12 @@ LUA
 RILLE_HOSTS=6 go launch -n 6 -d cpu:1 mend.lua
 is "the lost one of six hosts is restored with all its values" "$code $(cat out)" "0 true	true	true"
 
-# Replaces workers of one rank again and again. Late messages of a lost worker may arrive after messages of its
+# Kills the workers of two hosts one after another. Late messages of a killed worker may arrive after those of its
 # replacement.
 RILLE_HOSTS=2 go launch -n 4 -d cpu:1 "$kills" 12
 is "workers of two hosts are killed one after another, and every loss value stays right" "$code $(head -1 out)" "0 12 kills, 0 wrong losses"
 
-# ---- devices ----
+# ---- unsupported devices ----
 
 go launch -n 2 -d cpu:2 -e 'rille.ones({4}, {placement = rille.placement("cpu", {3, 4}), sbp = "S(0)"})'
 ok "devices that the workers do not have are an error with its line" ends 1 "no device cpu:4: this session has cpu:0 to cpu:3"
@@ -286,7 +288,7 @@ ok "a hard limit of open files that is too low for the job is reported" ends 2 \
 RILLE_BUS=sim:3 go launch -n 2 -d cpu:1 -e ''
 ok "workers are refused on the simulator" ends 2 "the simulator (RILLE_BUS=sim) is a single process"
 
-# ---- clocks ----
+# ---- clocks that differ between hosts ----
 
 cat >clock.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -319,7 +321,7 @@ else
   skip "a worker whose clock is ten days ahead works like the others" "no time namespaces here"
 fi
 
-# ---- memory ----
+# ---- memory that runs out ----
 
 cat >memory.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
@@ -333,7 +335,8 @@ ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); } # limits only files, because shared memory may be larger
+# limits the size of ordinary files, because shared memory may be larger
+limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
 ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
@@ -371,7 +374,7 @@ else
   skip "a full /dev/shm does no harm" "no mounts here"
 fi
 
-# ---- disks ----
+# ---- disks that are full ----
 
 cat >disk.lua <<'LUA'
 local net = rille.nn.Linear(4, 4)
@@ -423,7 +426,7 @@ for ((k = 0; k < times; k++)); do
   [ -z "$workers" ] || await are_gone $workers || left=$((left + 1))
 done
 ok "$ended controllers killed at random moments left no worker" [ $left = 0 ]
-# the next controller deletes the files of controllers that were killed before they had a worker
+# starts one more controller, which must delete the files of controllers that were killed before they had a worker
 go launch -n 1 -d cpu:1 -e ''
 ok "no socket and no file is left" [ -z "$(find run tmp -mindepth 1)" ]
 ok "no shared memory is left" eval '! ls /dev/shm 2>/dev/null | grep -i rille'

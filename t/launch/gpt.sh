@@ -1,6 +1,6 @@
 #!/bin/bash
-# gpt.sh path/to/rille - tests a small GPT that is trained in all layouts over processes and simulated hosts. Each
-# step must give the same bits as in one process. Prints TAP.
+# gpt.sh path/to/rille - trains a small GPT in all layouts, over processes and simulated hosts. Each step must give
+# the same bits as in one process. Prints TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 2

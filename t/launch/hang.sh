@@ -61,7 +61,7 @@ fi
 
 go launch -n 2 -d cpu:1 train.lua
 want=$stdout
-# on TEXT: succeeds if stderr contains the text, and the file of the report does, too
+# on TEXT: succeeds if both stderr and the file of the hang report contain the text
 on() { says "$1" && grep -qF -e "$1" rille-hang-*.txt; }
 for hosts in 1 2; do
   rm -f rille-hang-*.txt
@@ -75,8 +75,8 @@ done
 RILLE_HANG=1 go launch -n 2 -d cpu:1 --silence 30 train.lua ends
 ok "a script that does not recover ends with the exit code of a loss" ends 3 "worker 1 (" "hangs: no progress for" "stopped making progress"
 
-# Freezes a worker in a kernel. The report must name the worker's current act and its last acts. A single product
-# takes nearly all of the step's time, so the worker is in this product.
+# Freezes a worker in a kernel. The report must name the worker's current act and its last acts. The current act must
+# be the product, because it takes nearly all of the step's time.
 cat >kernel.lua <<'LUA'
 local placement = rille.placement("cpu", {1})
 local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})

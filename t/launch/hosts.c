@@ -5,7 +5,7 @@
 static struct hosts hosts;
 static struct hosts_error error;
 
-/* Returns the parsed hosts as text, "user@name=slots/port" for each, without the parts that the list omits. */
+/* Returns the parsed hosts as text: "user@name=slots/port" for each host, without the parts that the list omits. */
 static const char *
 printed(void)
 {
@@ -162,8 +162,8 @@ test_errors(void)
     ok(hosts_parse("a\0b", 3, &hosts, &error) && error.column == 2, "a zero byte is an error at its position");
 }
 
-/* Returns true if the hosts of a valid list can be passed to ssh safely, or if the error about an invalid list (code
- * is not 0) names a position within the text. */
+/* Checks the result for a random list. If the list is valid (code 0), returns true if its hosts can be passed to
+ * ssh safely. Otherwise returns true if the error names a position within the text. */
 static bool
 is_sound(int code, const char *text, int n)
 {
@@ -199,7 +199,7 @@ test_any_text(void)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s", p);
         }
         if (n && next_random(&state) % 8 == 0) text[next_random(&state) % (uint64_t)n] = (char)next_random(&state);
-        /* a copy of exactly the text's size, so that a sanitizer finds reads beyond the end */
+        /* copies the text to a buffer of exactly its size, so that a sanitizer finds reads beyond its end */
         char *exact = malloc((size_t)n + 1);
         memcpy(exact, text, (size_t)n);
         char *whole = realloc(exact, (size_t)n ? (size_t)n : 1);

@@ -5,13 +5,14 @@ rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 1
 
-# ---- the job ----
+# ---- workers of another job ----
 
 cat >sum.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-# rank: runs a process with the variables of $launcher; all jobs use the same port. slurm JOB RANK: sets $launcher to
-# the variables of a Slurm step. torchrun JOB RANK: sets $launcher to those of torchrun with run id JOB.
+# rank: runs a process with the environment variables in $launcher; all jobs use the same port. slurm JOB RANK: sets
+# $launcher to the variables of a Slurm step. torchrun JOB RANK: sets $launcher to those of torchrun, with JOB as its
+# run id.
 rank() { MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout -k 5 $hang env "${launcher[@]}" "$rille" -d cpu:1 sum.lua; }
 slurm() { launcher=(SLURM_PROCID=$2 SLURM_NTASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=$1 SLURM_STEP_NUM_NODES=1); }
 torchrun() { launcher=(RANK=$2 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=$1); }
@@ -30,7 +31,7 @@ for row in "slurm Slurm 77 78 .0" "torchrun torchrun one two" "named - first sec
   is "$by: the job waits for its own worker, and runs" "$? $(cat out)" "0 4.0"
 done
 
-# ---- kernels ----
+# ---- kernels for different instruction sets ----
 
 # Both hosts compute replicas of a product. Every addition rounds, so another order of additions gives other bits.
 cat >product.lua <<'LUA'

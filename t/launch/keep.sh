@@ -30,7 +30,7 @@ while i < 40 do
   if arg[1] == "slow" then os.execute("sleep 0.05") end
 end
 LUA
-steps() { sort -n -u log | grep -v workers; } # prints each step once, with the first loss in the log
+steps() { sort -n -u log | grep -v workers; } # prints the steps in order, each with its first loss in the log
 processes() { grep workers log | sort -u | wc -l; }
 
 : >log

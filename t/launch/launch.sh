@@ -5,7 +5,7 @@ rille=$(realpath "$1")
 . t/lib/processes.sh
 root=$PWD
 
-# ---- the same bits ----
+# ---- the bits of one process ----
 
 digits() { # digits LAYOUT ARGUMENTS...: prints the losses of 5 steps in hex
   local layout=$1
@@ -31,7 +31,8 @@ pp 4 1 key
 pp 1 1 key
 pp-tp 2 2 plain
 pp-tp 4 4 sums"
-missing_pairs() { # prints the pairs of values that no line covers: data, tensor, stages, workers, hosts, how
+# prints the pairs of values that no line of $clusters has, for: data, tensor, stages, workers, hosts, how
+missing_pairs() {
   awk 'function pairs(layout, w, h, how, into,   v, i, k) {
          v[1] = "data=" (layout ~ /dp/); v[2] = "tensor=" (layout ~ /tp/); v[3] = "stages=" (layout ~ /pp/)
          v[4] = "workers=" w; v[5] = "hosts=" h; v[6] = "how=" how
@@ -146,7 +147,8 @@ for hosts in 1 2 4; do
   is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
     "0 cpu:0 192 true; cpu:1 192 true; cpu:2 192 true; cpu:3 192 true; 0	$hosts	$hosts	$hosts	$several"
 done
-# Counts the stages of a step. There are always four, although receive tasks add devices if there are several hosts.
+# Counts the stages of a step. The program has four stages. On several hosts, receive tasks add devices to a stage,
+# but no stages.
 cat >stages.lua <<'LUA'
 local P, W = {}, {}
 for i = 1, 4 do P[i] = rille.placement("cpu", {i - 1}) end
@@ -362,7 +364,7 @@ ok "if no host has the bytes, the error names the variable" grep -qE "^2	damaged
 go launch -n 2 -d cpu:1 damaged.lua
 ok "damaged bytes on a single host are an error that names the variable" grep -qE "^1	damaged.lua:13: $no_other" out
 
-# Damages a snapshot on all hosts. Recovery must use the previous snapshot, if that was kept, and report the reason.
+# Damages a snapshot on all hosts. If the previous snapshot was kept, recovery must use it and report the reason.
 cat >before.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1})
 local x = rille.full({2, 1 << 12}, 0, {placement = P, sbp = "S(0)"})
@@ -472,7 +474,7 @@ ok "one process has snapshots, too" [ "$code $stdout" = "0 2.0	4.0	note	1	true	1
 go launch -n 2 -d cpu:1 alone.lua
 ok "two processes have snapshots" [ "$code $stdout" = "0 2.0	4.0	note	1	true	2" ]
 
-# ---- unused programs ----
+# ---- programs that are no longer used ----
 
 cat >"$dir/again.lua" <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
@@ -494,7 +496,7 @@ for hosts in 1 2; do
   is "recreated steps, and more steps than workers keep, run on $hosts host(s)" "$code $stdout" "0 4"
 done
 
-# ---- keys, addresses and ends ----
+# ---- keys, addresses, and the end of a job ----
 
 port=$(free_port)
 "$rille" keys >"$dir/key"
@@ -517,7 +519,7 @@ ok "too many workers are a usage error" ends 2 "-n"
 go worker --join "tcp://127.0.0.1:$port" -d cpu:1 --wait 1
 ok "a worker reports that no coordinator was found" ends 1 "no coordinator"
 echo 'os.execute("exec sleep '$hang'")' >sleep.lua
-# Kills the controller first. If its `sleep` were killed first, the program would end by itself.
+# Kills the controller before its child `sleep`. Otherwise the program would end by itself when `sleep` ends.
 killed() { local sleeps; sleeps=$(pgrep -P "$controller" sleep); kill -9 "$controller" $sleeps; }
 "$rille" coordinator --bind "tcp://127.0.0.1:$port" --world 1 sleep.lua >/dev/null 2>&1 &
 controller=$!

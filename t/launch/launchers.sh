@@ -24,7 +24,7 @@ ok "one process trains" [ "$code" = 0 -a "$(wc -l <out)" = 9 ]
 
 # ---- mpirun ----
 
-cp "$rille" bin/alone # a copy of the program that has no MPI plug-in beside it
+cp "$rille" bin/alone # a copy of the program in a folder without the MPI plug-in
 cat >bulk.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(5)
@@ -76,7 +76,8 @@ for mpi in openmpi mpich; do
     continue
   fi
   asan=${ASAN_OPTIONS:-}
-  export ASAN_OPTIONS=$asan:detect_leaks=0 # MPI_Init of both libraries allocates memory that MPI_Finalize does not free
+  # ignores leaks, because MPI_Init of both libraries allocates memory that MPI_Finalize does not free
+  export ASAN_OPTIONS=$asan:detect_leaks=0
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" train.lua
   is "by MPI between hosts: the bits of one process" "$code $stdout" "$want"
   RILLE_TRANSPORT=mpi go "${run[@]}" bash -c "$hosts" "$rille" bulk.lua
@@ -178,7 +179,7 @@ else
   [ -z "$daemons" ] || kill $daemons
 fi
 
-# ---- sockets of jobs on one host ----
+# ---- addresses of jobs on one host ----
 
 # step JOB RANK ARGUMENTS...: runs a rank of a Slurm step of two processes
 step() { env SLURM_JOB_ID=$1-$$ SLURM_STEP_ID=0 SLURM_PROCID=$2 SLURM_NTASKS=2 timeout -k 5 $hang "$rille" "${@:3}"; }
@@ -200,7 +201,7 @@ chmod 777 run tmp
 ok "a folder that others can write to is not used" [ "$(address | grep -c "^ipc:///tmp/rille.$(id -u)/rille-[0-9a-f]*/control$")" = 1 ]
 chmod 755 run tmp
 
-# ---- missing variables ----
+# ---- missing environment variables ----
 
 refuses() { # refuses NAME WORDS VARIABLES...: with these variables, the program fails with an error that contains WORDS
   go env "${@:3}" "$rille" -e ''

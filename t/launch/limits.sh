@@ -32,7 +32,7 @@ L
 go launch -n 1 -d cpu:1 "$dir/score.lua"
 ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((own + 300 < 1000 ? own + 300 : 1000)) ]
 
-# skips the rest under a sanitizer, because sanitizers reserve address space and use the heap
+# skips the rest under a sanitizer, because sanitizers reserve much address space and replace malloc
 case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac
 
 # ---- address space ----
@@ -75,13 +75,14 @@ limited() { GROUP_ROOT=$dir LD_PRELOAD=$dir/group.so go "$@"; }
 limited -d cpu:1 --doctor
 ok "--doctor shows the group's memory" grep -qF '0.4 GiB (/group/job/memory.max)' <<<"$(fact 'memory limit')"
 ok "--doctor shows the group's cores" grep -qE '^1 \((/group/job/cpu.max|affinity|the machine.s cores)\)' <<<"$(fact 'core limit')"
-# fills N: makes tensors of 40 MB, and keeps them
+# fills N: makes N tensors of 40 MB, and keeps them
 fills='local kept = {} for k = 1, tonumber(arg[1]) do kept[k] = rille.ones{10000000} kept[k]:sum():item() end print "fits"'
 echo "$fills" >"$dir/fill.lua"
 for how in "-d cpu:1" "launch -n 2 -d cpu:1"; do
   limited $how "$dir/fill.lua" 4
   ok "$how: memory below the group's limit is used" [ "$code" = 0 -a "$stdout" = fits ]
-  echo 350000000 >"$dir/group/job/memory.current" # simulates other processes in the group that use memory
+  # simulates other processes in the group, which use 350 MB of its memory
+  echo 350000000 >"$dir/group/job/memory.current"
   limited $how "$dir/fill.lua" 4
   ok "$how: an allocation beyond the group's limit is an error that names the limit" \
     ends 1 "fill.lua:1:" "out of memory on cpu:0" "memory limit of 400.0 MB (/group/job/memory.max)"

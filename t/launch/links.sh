@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests connections that end while a job runs, and are made again (numbered packets, actors/cluster/wire/window.h and
-# transport/traffic.c): no worker is lost, and the results have the same bits. links.sh path/to/rille; SEED= repeats the
-# moments. TAP.
+# Tests connections that end while a job runs, and are then replaced (numbered packets, actors/cluster/wire/window.h
+# and transport/traffic.c). No worker may be lost, and the results must have the same bits. links.sh path/to/rille;
+# SEED= repeats the moments. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cp t/lib/cut.pl t/lib/forward.pl "$dir"
@@ -38,7 +38,8 @@ start() {
   timeout -k 5 $hang "$rille" coordinator --bind $address --world 3 "$@" $script "$argument" >out 2>err &
   controller=$!
 }
-# forward BYTES [SECONDS]: starts a program that forwards connections to $port, and sets $via to its port
+# forward BYTES [SECONDS]: starts a program (t/lib/forward.pl) that forwards connections to $port. Sets $via to its
+# port.
 forward() {
   rm -f via
   perl forward.pl "$port" "$@" >via &
@@ -46,7 +47,7 @@ forward() {
   await [ -s via ]
   via=$(cat via)
 }
-export RILLE_SILENCE=30 # heartbeats may be late: this test is about packets
+export RILLE_SILENCE=30 # permits late heartbeats, because this test is about packets
 joins=() port=$(free_port)
 start job.lua 150
 wait $controller
@@ -120,7 +121,8 @@ wait
 
 # ---- a dead worker of another host ----
 
-# The other workers miss their connections to it before the coordinator misses its heartbeats. They must stay.
+# The other workers notice that their connections to the dead worker have ended, before the coordinator misses its
+# heartbeats. The other workers must not be lost.
 cat >dead.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2})
 local x = rille.ones({3, 8}, {placement = P, sbp = "S(0)"})

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests keys from munge (--key-file munge:). Two munged with keys of their own stand for two sites. Workers of the same
-# user and site must join. Other users, other sites, repeated, expired and foreign credentials must be refused, with the
-# cause. Run: munge.sh path/to/rille. Needs Debian's package munge.
+# Tests keys from munge (--key-file munge:). Two munge daemons with different keys stand for two sites. Workers of the
+# same user and site must join. Credentials of other users and sites, and repeated, expired and foreign ones, must be
+# refused, with the cause. Run: munge.sh path/to/rille. Needs Debian's package munge.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 PATH=$PATH:/usr/sbin
@@ -12,7 +12,7 @@ fi
 cd "$dir" || exit 2
 chmod 755 "$dir"
 
-# Starts a munged. The programs in $dir/SITE/bin use its socket.
+# site SITE: starts a munge daemon. The programs in $dir/SITE/bin use its socket.
 site() {
   mkdir -p "$1/bin"
   chmod 755 "$1" "$1/bin"

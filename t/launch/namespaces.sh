@@ -58,7 +58,7 @@ for layout in dp-tp pp; do
   want=$(digits one $layout)
   ok "$layout on two hosts gives the bits of one process" [ -n "$want" -a "$want" = "$(digits go $layout)" ]
 done
-ranked() { # ranked ...: starts workers as torchrun does on two hosts
+ranked() { # ranked ...: starts workers by the environment variables of torchrun, on two hosts
   local rank
   port=$((port + 1))
   export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=${MASTER:-10.213.7.1} MASTER_PORT=$port
@@ -77,7 +77,8 @@ cat >"$dir/bin/ssh" <<SSH
 [[ "\${*: -2:1}" = 10.213.7.2 || "\${*: -2:1}" = fd00:213::2 ]] && exec ip netns exec $b bash -c "\${*: -1} --host b"
 SSH
 chmod +x "$dir/bin/ssh"
-launch() { # launch ...: starts workers by launch -H, which finds its address for the other namespace
+# launch ...: starts workers by launch -H, which finds an address of this host that the other namespace can reach
+launch() {
   PATH=$dir/bin:$PATH ip netns exec $a timeout -k 5 $hang "$rille" launch -H "localhost:2,${there:-10.213.7.2}:2" -d cpu:1 "$@"
 }
 ok "workers started by ssh give the same bits" [ "$(digits launch pp)" = "$want" ]
@@ -161,7 +162,8 @@ done
 stops=1 go "$dir/train.lua" "kill -STOP \$(ip netns pids $b | head -1)" "$dir/mend"
 is "if a second worker stops while the first is replaced, both are replaced with the same bits" \
   "$code $stdout" "0 $want"
-left() { # left: prints a line per process: its state, kernel wait function, command
+# left: prints a line for each process that is left: its state, the kernel function in which it waits, its command
+left() {
   local p
   for p in $(ip netns pids $a; ip netns pids $b); do
     printf '%s %s %s\n' "$(cut -d ' ' -f 3 /proc/$p/stat)" "$(cat /proc/$p/wchan)" "$(tr '\0' ' ' </proc/$p/cmdline)"

@@ -10,7 +10,8 @@ shm=$(ls /dev/shm)
 
 tell() { head -20 out err 2>/dev/null; }
 
-# Runs steps without end. Argument "asks": ends by exit_if_stopping. "only": calls rille.stopping, but does not end.
+# Runs steps without end. Argument "asks": ends by exit_if_stopping. Argument "only": calls rille.stopping, but does
+# not end.
 cat >steps.lua <<'LUA'
 local placement = rille.placement("cpu", {0, 1})
 local w = rille.zeros({64, 64}, {placement = placement, sbp = "S(0)", requires_grad = true})
@@ -52,7 +53,7 @@ one=("$rille" -d cpu:2) two=("$rille" launch -n 2 -d cpu:1)
 namespace=(unshare -pf --mount-proc)
 "${namespace[@]}" true 2>/dev/null || namespace=()
 
-# ---- every signal, with and without a script that asks ----
+# ---- every signal, for programs with and without rille.stopping ----
 
 i=0
 for signal in TERM USR1 USR2 HUP; do

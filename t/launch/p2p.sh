@@ -74,7 +74,7 @@ is "three steps make as many sends and receives as planned" "$(count send) $(cou
 is "nothing is copied through host memory" "$(count carry)" 0
 is "there is one communicator per direction" "$(grep -oE '^communicator [0-9]+' "$dir/told" | sort -u | wc -l)" 2
 
-# ---- more values at a time than a stream accepts, in both directions
+# ---- more values in flight than a stream accepts, in both directions
 
 many='local first, second = rille.placement("cuda", {0}), rille.placement("cuda", {1})
   local a, b = {}, {}

@@ -6,8 +6,9 @@ rille=$(realpath "$1")
 cp t/lib/damage.pl "$dir/"
 cd "$dir" || exit 1
 
-# All elements of w are equal, so that damage.pl finds the value. They stay between 32 and 64, so that no rounding
-# hides a flip. Flips a bit after step 6 in the replica of rank arg[1] (negative: in none), arg[2] times.
+# Trains. All elements of w are equal, so that damage.pl finds the value. They stay between 32 and 64, so that no
+# rounding hides a flip. After step 6 flips a bit in the replica of rank arg[1] (negative: in no replica), arg[2]
+# times.
 cat >train.lua <<'LUA'
 local victim, times = tonumber(arg[1]), tonumber(arg[2])
 local ranks = {}

@@ -25,11 +25,12 @@ chmod +x "$dir/bin/ssh"
 
 PATH=$dir/bin:$PATH
 new_address() { address=tcp://127.0.0.1:$(free_port); }
-# over ARGUMENTS...: launches with an address of this host, because the host names do not resolve here
+# over ARGUMENTS...: launches workers that connect to an address of this host, because its host names do not resolve
+# here
 over() { new_address; go launch --bind "$address" "$@"; }
 none_left() { [ -z "$(xargs -r -n 1 ps -o pid= -p <"$dir/pids")" ]; }
 
-# ---- the same bits ----
+# ---- the bits of one process ----
 
 digits() { # digits COMMAND...: prints the losses of 5 steps in hex
   rm -f "$dir/log"
@@ -96,7 +97,7 @@ for signal in TERM KILL; do
   controller=$!
   await grep -q up up
   sleeps=$(pgrep -P "$controller" sleep)
-  # Kills the controller first. If its `sleep` were killed first, the program would end by itself.
+  # Kills the controller before its child `sleep`. Otherwise the program would end by itself when `sleep` ends.
   kill -$signal "$controller"
   kill $sleeps
   ok "SIG$signal of the controller leaves no worker" eval 'grep -q up up && [ "$(wc -l <pids)" = 2 ] && await none_left'

@@ -10,7 +10,8 @@ unset RILLE_STORE_SECONDS
 cd "$dir" || exit 2
 mkdir shared
 
-# Logs its calls. The file `fault` contains "VERB PATTERN FAULT": the calls that the fault changes.
+# A helper that logs its calls. The file `fault` contains "VERB PATTERN FAULT": FAULT changes the calls of VERB whose
+# object matches PATTERN.
 cat >helper <<'SH'
 #!/bin/bash
 cd "$STORE_DIR" && echo "$1 ${2#*shared/} $PPID" >>calls
@@ -27,7 +28,8 @@ case $fault in
 esac
 SH
 chmod +x helper
-calls() { sed -n "s/^$1 \(.*$2\) [0-9]*$/\1/p" calls | sort; } # calls VERB ENDING: prints the objects
+# calls VERB ENDING: prints the objects of these calls whose names have the ending
+calls() { sed -n "s/^$1 \(.*$2\) [0-9]*$/\1/p" calls | sort; }
 
 cat >net.lua <<'LUA'
 function made(seed, sbp)
@@ -92,7 +94,7 @@ go "${one[@]}" load.lua "folder:/$dir/shared/one-url" "folder:/$dir/shared/two-u
 is "one process loads both, and the objects as files" "$stdout" "$want"$'\n'"$want"$'\n'"$want"
 is "one process fetches each object once" "$(awk '$1 == "get" {print $2}' calls | sort | uniq -c | awk '{print $1}' | sort -u)" 1
 
-# ---- faults ----
+# ---- faults of the helper ----
 
 cat >faults.lua <<'LUA'
 dofile("net.lua")

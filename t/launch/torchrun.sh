@@ -28,7 +28,7 @@ opens() {
     TORCHELASTIC_RESTART_COUNT=1
 }
 closes() { exec 9>&-; wait $serves; }
-# ranks N ARGUMENTS...: runs N ranks, the last one first; sets $code to the exit codes by rank
+# ranks N ARGUMENTS...: starts N ranks, from the last one to the first; sets $code to all exit codes, by rank
 ranks() {
   local size=$1 r pids=()
   shift

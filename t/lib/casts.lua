@@ -15,7 +15,7 @@ local function casts(step, device)
   return table.concat(list, " "), text
 end
 
--- ---- casts that move ----
+-- ---- tests of casts that the planner moves into groups ----
 
 -- Draws small integers. Their sums have the same bits in any order, and halves represent them exactly.
 local function whole(shape, how) return rille.randint(-1, 2, shape, how):to("f32") end
@@ -80,7 +80,7 @@ for _, case in ipairs(cases) do
   end)
 end
 
--- ---- casts that must not move ----
+-- ---- tests of casts that the planner must not move ----
 
 tap.group("casts of updated variables", function()
   local at = {placement = rille.placement("cuda", {0}), sbp = "B"}

@@ -23,7 +23,7 @@ struct clique_use {
 };
 struct clique {
     struct live live;
-    /* nuse: number of uses; words: 64-bit words of a set of events; nbit: 64-bit words of a set of uses */
+    /* nuse: number of uses; nbit: 64-bit words of a set of uses; words: 64-bit words of a set of events */
     int32_t words, nuse, nbit;
     uint64_t *before; /* by event: bits of the event and its predecessors */
     struct clique_use *use;
@@ -108,8 +108,8 @@ clique_uses(struct clique *c, int32_t device)
                 c->then[(int64_t)u * c->nbit + (v >> 6)] |= UINT64_C(1) << (v & 63);
 }
 
-/* Returns the use in `left` that has the most successors, so that no other use in `left` precedes it; -1 if `left`
- * is empty. */
+/* Returns the use in `left` (a set of uses) that has the most successors, so that no other use in `left` precedes
+ * it; -1 if `left` is empty. */
 static int32_t
 clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
 {
@@ -122,7 +122,8 @@ clique_next(const struct clique *c, const uint64_t *left, const int32_t *nthen)
     return next;
 }
 
-/* Adds flow arcs from use u to its immediate successors: the uses after u that come after no other use after u. */
+/* Adds flow arcs from use u to its immediate successors: those successors of u that come after no other successor
+ * of u. */
 static void
 clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t *nthen, uint64_t *left)
 {
@@ -134,8 +135,8 @@ clique_share(const struct clique *c, struct live *flow, int32_t u, const int32_t
     }
 }
 
-/* Returns the weight of the heaviest antichain. Use u has two flow nodes: 2u for the bytes that it passes on, 2u+1
- * for the bytes that it receives. Received bytes may be passed on. */
+/* Returns the weight of the heaviest antichain. Use u has two flow nodes: 2u for the bytes that the use passes on,
+ * 2u+1 for the bytes that it receives. An arc from 2u+1 to 2u lets received bytes be passed on. */
 static int64_t
 clique_heaviest(struct clique *c)
 {

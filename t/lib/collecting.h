@@ -17,7 +17,7 @@ static struct collecting_comm {
     int32_t device[HOST_COMM_RANKS];
 } collecting[COMMUNICATORS];
 static int ncollecting;
-static bool collecting_driven; /* streams belong to the simulator and must not block */
+static bool collecting_driven; /* true: the simulator drives the streams, so their work must not block */
 static long ncollected[4];     /* by collective verb: number of calls, counted once per rank */
 static long npassed;           /* number of point-to-point calls, counted once per rank */
 

@@ -37,9 +37,10 @@ struct epilogue {
     struct tensor more[LED_MORE], first; /* more: operands a, b, c and n; first: the result of the lead */
     struct tensor got[LED_OUT], want[LED_OUT];
     struct cuda_source alone, then;
-    /* operands of the kernel `then`, as indices of operands of the chain; the first is -1, the lead's result */
+    /* operands of `then`, the second of the two kernels, as indices of operands of the chain; the first is -1, the
+     * lead's result */
     int nthen, from[LED_IN];
-    int nlast, last[LED_OUT]; /* results that the kernel `then` writes, as indices of steps */
+    int nlast, last[LED_OUT]; /* results that the second kernel writes, as indices of steps */
 };
 
 /* ---- building ---- */
@@ -134,7 +135,8 @@ led_views(const struct epilogue *l, const struct trial *t, struct view *in, stru
     return l->nout;
 }
 
-/* Returns the index among the operands of `then` of operand i of the chain. Adds the operand if it is missing. */
+/* Returns the index among the second kernel's operands of the chain's operand i. Adds the operand if it is
+ * missing. */
 static inline int
 led_from(struct epilogue *l, int i)
 {
@@ -145,8 +147,8 @@ led_from(struct epilogue *l, int i)
     return k;
 }
 
-/* Generates two kernels. `alone` computes the lead's call. `then` computes the other steps; its operand 0 is the
- * lead's result. */
+/* Generates the chain as two kernels. `alone` computes the lead's call. `then` computes the other steps; its
+ * operand 0 is the lead's result. */
 static inline bool
 led_apart(struct epilogue *l, struct trial *t)
 {

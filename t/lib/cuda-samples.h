@@ -9,7 +9,8 @@ struct cuda_sample {
     const char *op, *text;
 };
 
-/* Samples with more elements than a group of threads or a block has threads, and samples that fill a block partly. */
+/* Samples with more elements than a thread group or a block has threads, and samples that fill a block only in
+ * part. */
 static const struct cuda_sample long_samples[] = {
     {"add", "f32{0,5} f32{5}"},
     {"add", "f32{3,1024} f32{1024}"},

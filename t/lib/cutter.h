@@ -23,7 +23,7 @@ struct cutter_port {
 };
 struct cutter_end {
     int fd, other; /* other: index of the other end of the connection */
-    int64_t *left; /* bytes until the connection is cut; NULL: it is never cut */
+    int64_t *left; /* bytes that the connection may still carry until it is cut; NULL: it is never cut */
 };
 struct cutter {
     pthread_t thread;

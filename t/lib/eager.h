@@ -22,8 +22,9 @@ struct eager {
     struct arena arena;
     int nnode;
     struct node *node[EAGER_NODES];
-    const struct op *watched; /* the operator whose gradient is watched: `read` records its reads */
-    /* operands and results that the gradient of `watched` reads, in the format of .saves */
+    /* operator whose gradient is checked: `read` records which of its values the gradient reads */
+    const struct op *watched;
+    /* operands and results of `watched` that its gradient reads, in the format of the operator's field .saves */
     char read[OP_OPERAND + OP_OUT + 1];
     /* error text about the first value that a gradient reads although its operator does not save it; "": none */
     char unsaved[128];

@@ -21,7 +21,7 @@ if tap.sanitized() then
   tap.done()
 end
 
--- ---- quantities ----
+-- ---- measuring processor time ----
 
 -- Returns the processor time of all threads of a process, ms.
 local function cpu_ms(pid)
@@ -171,7 +171,8 @@ local function call(f, made, n)
   for i = made + 1, made + n do f[2](i) end
 end
 
--- Calls the feature n more times. Returns the quantities afterwards, and the processor time of these calls.
+-- Calls the feature n more times, after `made` earlier calls. Returns the quantities afterwards, and the processor
+-- time of these calls.
 local function measured(f, made, n)
   local before = times()
   call(f, made, n)
@@ -202,7 +203,7 @@ local function endure(f, total)
   return table.concat(grown, "\n")
 end
 
--- ---- leaks ----
+-- ---- features that leak on purpose ----
 
 -- Features that leak one quantity each, to show that the test finds a leak. job: true if the leak needs workers,
 -- false if it needs a single process; nil: either.

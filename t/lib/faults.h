@@ -8,12 +8,12 @@ enum fault {
     NO_CREDIT,    /* an actor writes its next register even if that register is in use */
     EARLY_FREE,   /* the first reader on a thread releases the register for all readers on that thread */
     READER_COUNT, /* the expected number of readers of a register is one too low */
-    /* inputs are released when stream work is enqueued, not when it is done; inputs of acts without a stream are
-     * released before the act */
+    /* an actor releases its inputs when its stream work is enqueued, not when the work is done; an act without a
+     * stream releases its inputs before it runs */
     EARLY_BACK,
-    EARLY_READ, /* readers are notified when stream work is enqueued, not when it is done */
+    EARLY_READ, /* an actor notifies its readers when its stream work is enqueued, not when the work is done */
     NO_EVENT,   /* a stream does not wait for another stream */
-    /* invalid elements, which stream work finds, are read when the work is enqueued, not when it is done */
+    /* the check for invalid elements, which is stream work, is read when it is enqueued, not when it is done */
     EARLY_SAY,
     NEXT_ADDRESS, /* stream work uses the register addresses of the next act */
     KEPT,         /* a register is never released */

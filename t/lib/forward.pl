@@ -17,7 +17,7 @@ my (%other, %first, @held, $until);
 $| = 1;
 print $server->sockport, "\n";
 
-sub join_ends {    # forwards between a connection and a new one to the target; returns false if there is no target yet
+sub join_ends {    # forwards to a new connection to the target; returns false if there is no target yet
   my ($in) = @_;
   my $out = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $target) or return 0;
   $other{$in}  = $out;
@@ -45,7 +45,7 @@ sub end_both {
   }
 }
 
-sub forward {    # returns false if the connection ends
+sub forward {    # forwards the bytes that have arrived; returns false if the connection has ended
   my ($end) = @_;
   my $most = $first{$end} && $left < 4096 ? $left : 4096;
   my $bytes;

@@ -41,7 +41,7 @@ function gguf.f32(name, t)
   return {name = name, shape = t.shape, type = 0, bytes = table.concat(n)}
 end
 
--- ---- operations of llama.cpp's converter ----
+-- ---- operations of llama.cpp's converter on tensors ----
 
 local ops = {}
 function ops.copy(x) return x end
@@ -86,8 +86,8 @@ function ops.blocks(x, text)
   return rille.concat(parts, 0):reshape(shape)
 end
 
--- Makes a tensor as a row {operation, names} states. has: Hugging Face's tensors by name. Returns nil if the layer
--- has no such tensor.
+-- Makes a tensor of a GGUF file by an operation on tensors of Hugging Face's files. names: names of these tensors;
+-- has: the tensors by name. Returns nil if the layer has no such tensor.
 local function made(operation, names, has)
   local op, argument = operation:match("^(%a+) ?(.*)$")
   if op == "values" then
@@ -105,8 +105,8 @@ local function made(operation, names, has)
   return x and ops[op](x, math.tointeger(tonumber(argument)) or argument)
 end
 
--- Returns the tensors {name, tensor} of an entry. Rows of two lists state how they are made of Hugging Face's
--- tensors: the entry's list, and a list that all entries share.
+-- Returns the tensors {name, tensor} of an entry. The entry's rows, and rows that all entries share, state the
+-- operation that makes each tensor.
 function gguf.tensors(entry, has)
   local layers, list = 1, {}
   for name in pairs(has) do

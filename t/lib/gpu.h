@@ -84,8 +84,9 @@ gpu_path(const char *name, char *path, size_t capacity)
     snprintf(path, capacity, "%s/%s", gpu_folder, name);
 }
 
-/* A text to compile, on a separate thread because NVRTC uses a deep stack. On the main stack, AddressSanitizer
- * remembers frames of the shim's threads that never returned, and would mistake NVRTC's data for those frames. */
+/* A source text to compile on a separate thread, because NVRTC needs a deep stack. On the main stack,
+ * AddressSanitizer still marks frames of threads that the plug-in's shim ended early, and would report NVRTC's
+ * accesses to them. */
 struct gpu_compiling {
     const struct cuda_plugin *plugin;
     const char *text, *why;
@@ -174,7 +175,7 @@ gpu_kernel(const char *name)
 static inline void
 gpu_launch(void *kernel, int64_t blocks, int threads, const uint64_t *word, int64_t nword, const char *what)
 {
-    /* as many bytes as a GPU's kernel arguments may have, because the simulated GPU reads the whole buffer */
+    /* kernel arguments; the size is the GPU's limit, because the simulated GPU reads the whole buffer */
     uint64_t argument[512] = {0};
     assert(nword <= (int64_t)countof(argument));
     memcpy(argument, word, (size_t)nword * sizeof *word);

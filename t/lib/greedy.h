@@ -1,12 +1,13 @@
-/* greedy.h - runs a plan's tokens greedily, to check the deadlock proof (actors/plan/verify/verify_run.c). The
- * caller owns the plan. Any thread may call. */
+/* greedy.h - runs the tasks of a plan as soon as their inputs arrive, to check the deadlock proof
+ * (actors/plan/verify/verify_run.c). Each edge carries tokens: a full register, or a released one. The caller owns
+ * the plan. Any thread may call. */
 #ifndef RILLE_T_GREEDY_H
 #define RILLE_T_GREEDY_H
 
 #include "actors/plan/verify/verify.h"
 
-/* Runs every task whose tokens have arrived, until no task can run. Returns true if all tasks have finished, which
- * must agree with the verifier's deadlock proof. */
+/* Runs every task whose tokens (full inputs and free registers) have arrived, until no task can run. Returns true
+ * if all tasks have finished. The verifier's deadlock proof must give the same answer. */
 static inline bool
 runs_greedily(const struct plan *p)
 {

@@ -47,7 +47,7 @@ local function cells(line)
   return list
 end
 
--- Calls fn(code) for each piece of code in the second column of tables about Rille.
+-- Calls fn(code) for each piece of code in the second column of a table, if that column is headed "Rille".
 local function rows(pieces, fn)
   local on = false
   for _, piece in ipairs(pieces) do
@@ -96,8 +96,8 @@ local function program(path)
   return table.concat(parts)
 end
 
--- Returns two values: the output of each block, by block number; and the error messages, of rows of tables and of a
--- program that ended early.
+-- Returns two values: the output of each block, by block number; and the list of error messages. A message is about
+-- the code of a table's row, or about a program that ended early.
 local function outputs(file)
   local handle <close> = assert(io.open(file))
   local text, by, wrong = handle:read("a"), {}, {}
@@ -140,8 +140,8 @@ local function split(text)
   return list
 end
 
--- Compares a block with the program's output. If they differ, calls wrong(got, want), and replaces the output in the
--- block.
+-- Compares the output shown on the page with the program's output. If they differ, calls wrong(got, want), and
+-- replaces the output in the block.
 local function settle(block, shown, printed, wrong)
   local lines = split(printed)
   if shown then

@@ -1,5 +1,5 @@
--- killed.lua - for tests of workers: takes a snapshot at step `at` and kills the second worker. Then calls the
--- function `again` until it fails because of the loss, and recovers from the snapshot.
+-- killed.lua - returns a function for tests that lose a worker. The function takes a snapshot at step `at` and kills
+-- the second worker. Then it calls again() until again() fails because of the loss, and recovers from the snapshot.
 
 return function(at, again)
   rille.snapshot{i = at}

@@ -26,8 +26,8 @@ local Gpt = nn.Module:extend("Gpt")
 function Gpt:init()
   self.block, self.norm, self.head = nn.TransformerBlock(D, 4, {is_causal = true}), nn.LayerNorm(D), nn.Linear(D, 8)
 end
--- along (option): a placement. Between blocks, activations are split along the sequence over its devices (sequence
--- parallelism).
+-- Field `along`: the placement whose devices split the activations between blocks along the sequence (sequence
+-- parallelism); nil: activations are not split.
 function Gpt:forward(x)
   local n = x.shape[1]
   local function cut(y) return self.along and y:to_global{placement = self.along, sbp = "S(1)"} or y end

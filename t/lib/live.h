@@ -28,14 +28,15 @@ struct live {
     struct arena arena;
     int32_t *first; /* by task: number of its first act */
     int32_t n, source, sink;
-    int64_t *bytes;       /* by event: bytes that become live, less bytes that are freed */
+    int64_t *bytes;       /* by event: bytes that become live at the event, less bytes that are no longer live */
     struct live_arc *arc; /* each arc precedes its reverse arc */
     int32_t narc, capacity;
-    /* by node: out: first arc; at: next arc to try; level: distance from the source. queue: nodes to visit */
+    /* by node: out: first arc; at: next arc to try; level: distance from the source. queue: nodes that the search
+     * has still to visit */
     int32_t *out, *at, *level, *queue;
 };
 
-/* ---- events ---- */
+/* ---- order of the events of a run ---- */
 
 static int32_t
 live_begin(const struct live *l, int32_t task, int64_t act)
@@ -65,8 +66,8 @@ live_after(struct live *l, int32_t event, int32_t before)
     live_join(l, event, before, INT64_MAX / 2);
 }
 
-/* Returns the number of registers that the readers of a result need (credit.c). In the plan the result may have
- * more, from packing. */
+/* Returns the number of registers that the readers of a result need (credit.c). The plan may give the result more
+ * registers, if packing leaves memory for them. */
 static int32_t
 live_credits(const struct live *l, const struct task *from, const struct out_port *o)
 {
@@ -117,7 +118,7 @@ live_order(struct live *l, int32_t task)
     for (int32_t k = 0; k < t->nout; k++) live_registers(l, task, &t->out[k]);
 }
 
-/* ---- bytes ---- */
+/* ---- bytes that events add and remove ---- */
 
 /* Returns the last reader among `last` and the readers of a result: the reader of the last phase, and in it the
  * reader with the greatest task number. */
@@ -160,7 +161,7 @@ live_weigh(struct live *l, int32_t task, const struct out_port *o)
     }
 }
 
-/* ---- the cut ---- */
+/* ---- computing the minimum cut ---- */
 
 /* Computes each node's distance from the source. Returns false if no path leads to the sink. */
 static bool

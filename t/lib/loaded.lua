@@ -36,7 +36,7 @@ for _, sx in ipairs{"B", "S(0)", "S(1)"} do
   end
 end
 
--- ---- steps ----
+-- ---- compiled steps with a loaded operator ----
 
 -- Returns the losses of training steps in which f replaces the operator `distance`.
 local function train(f, options)
@@ -71,7 +71,7 @@ if count == 4 then
   tap.near(pipeline(function(x, s) return x:softsign{scale = s} end, rille.distance), pipeline(softsign, distance), "a pipeline trains alike")
 end
 
--- ---- inside rille.per_rank ----
+-- ---- loaded operators inside rille.per_rank ----
 
 if count > 1 then
   local local_sum = rille.per_rank(function(mesh, v) return mesh:psum(v:softsign{scale = 2}:sum()) end, {inputs = {"S(0)"}, outputs = {"B"}})

@@ -10,7 +10,7 @@ use warnings;
 my $string = qr/"(?:\\.|[^"\\\n])*"/;
 my $other = qr/'(?:\\.|[^'\\\n])*'/;
 
-sub source {    # returns a source without comments and without strings that users do not see
+sub source {    # returns a source without comments, and without strings that no user sees
   my ($file) = @_;
   open my $f, '<', $file or die "$file: $!\n";
   my $text = join '', <$f>;

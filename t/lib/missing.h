@@ -54,8 +54,8 @@ sound_sizes_agree(const struct sound *s, const struct type *local, int noperand)
     return true;
 }
 
-/* Returns true if v splits a dimension of result k whose size comes from the call's attributes, not from a layout:
- * no operand has this dimension, and no rank computes a shard of it. */
+/* Returns true if v splits a dimension of result k whose size no operand has: the size comes from the call's
+ * attributes. Such a signature is invalid, because each rank computes the complete dimension. */
 static inline bool
 sound_cuts_new(const struct sound *s, int k, struct sbp v)
 {
@@ -91,11 +91,11 @@ struct sound_walk {
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
     uint64_t inputs; /* number of combinations of operand layouts tried so far */
-    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks; its outcome is in `may` */
+    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, whose outcome `may` holds */
     bool may[OP_OUT][MAX_DIM + 4];
 };
 
-/* Returns true if the first n operands and results make sense on every rank. */
+/* Returns true if the layouts of the first n operands and results make sense on every rank. */
 static inline bool
 sound_makes_sense(const struct sound_walk *w, int n)
 {
@@ -110,7 +110,8 @@ sound_makes_sense(const struct sound_walk *w, int n)
     return true;
 }
 
-/* number of repetitions with new values: a wrong signature may hold by chance for a single set of values */
+/* number of computations with new values per combination, because a wrong signature may hold by chance for one set
+ * of values */
 enum { MISSING_ROUNDS = 6 };
 
 static inline bool
@@ -122,8 +123,9 @@ sound_holds_often(struct sound *s, const struct place *p, const struct layout **
     return holds;
 }
 
-/* Returns true if this combination, which has P(max) or P(min), also holds with B in its place. The combination then
- * follows from the other, because a replicated value is its own maximum and minimum. */
+/* Replaces P(max) or P(min) of a result by B. Returns true if the combination then holds, too. The combination
+ * with B is the stronger one, because a replicated value is its own maximum and minimum, so the combination with P
+ * need not be reported. */
 static inline bool
 sound_says_less(struct sound_walk *w)
 {
@@ -151,8 +153,8 @@ sound_run_key(const struct sound_walk *w)
     return key;
 }
 
-/* Runs the computation of all ranks once. Returns true if each result can be joined by one of its layout options.
- * This quick check excludes most combinations. */
+/* Runs the computation of all ranks once. Returns false if the shards of a result do not join to the complete
+ * result by any layout. This quick check excludes most combinations. */
 static inline bool
 sound_may_hold(struct sound_walk *w)
 {

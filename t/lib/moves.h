@@ -21,7 +21,7 @@ place(int naxis, const int32_t *axis, const int32_t *rank)
     return p;
 }
 
-/* Makes a mesh of these sizes on the devices 0, 1, ... */
+/* Makes a mesh of a x b x c devices, numbered 0, 1, ... */
 static inline const struct place *
 mesh(int a, int b, int c)
 {
@@ -79,7 +79,7 @@ parts_free(void **part, const struct layout *l)
 
 static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-/* Returns entry k of the list of SBP entries that a mesh axis may have: S of each dimension, then B, then P(r). */
+/* Returns entry k of a list of SBP entries: S of each of the ndim dimensions, then B, then P(r). */
 static inline struct sbp
 entry(int k, int ndim, enum reduce r)
 {
@@ -131,11 +131,11 @@ draw_layout(const struct place *p, int ndim, enum reduce r)
 }
 
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
-enum { NSIZE = 8 }; /* number of sizes in the table; dimensions of size 0 are not enumerated */
+enum { NSIZE = 8 }; /* number of nonzero sizes in the table, from which enumerated dimensions take their sizes */
 static const enum dtype dtypes[] = {DT_I64, DT_F32, DT_I32, DT_BF16, DT_F64};
 
-/* Draws the segments and chunks of a hierarchical reduction. Returns false if the move has no sum that can be
- * reduced in segments. */
+/* Draws a hierarchical reduction: the boundaries of its segments, and its number of chunks. Returns false if the
+ * move reduces no addends, or its destination is partial. */
 static inline bool
 draw_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
            struct box_relay *out)
@@ -171,8 +171,8 @@ draw_type(int ndim, int64_t most)
 
 static const struct layout *from_list[MAX_LAYOUT], *to_list[MAX_LAYOUT];
 
-/* Calls `check` with n random moves from mesh p to mesh q, with the first nkind kinds of P. A share (d + 1) / 10 of
- * the moves have d dimensions, from 0 to 3. */
+/* Calls check() for n random moves from mesh p to mesh q, with the first nkind kinds of P. Of ten moves, d + 1
+ * have d dimensions (d = 0 to 3). */
 static inline void
 draw_moves(const struct place *p, const struct place *q, int nkind, long n,
            void (*check)(const struct type *t, const struct layout *from, const struct layout *to))

@@ -12,8 +12,9 @@ export FAKE_CUDA=$alone,each FAKE_CUDA_LOG=$dir/told FAKE_NCCL_BOARD=$dir/board
 anew() { rm -f "$dir"/told "$dir"/board*; }
 nccl() { anew; go launch --collectives nccl "$@"; }
 
-# fails DEVICES ROWS WEIGHT MOVED: runs a lookup on two workers with DEVICES. Every second run fails, because the data
-# contain a wrong id. ROWS, WEIGHT: layouts of ids and table; MOVED: layout to which the result is moved.
+# fails DEVICES ROWS WEIGHT MOVED: looks up rows of a table on two workers with DEVICES. Every second run fails,
+# because its ids contain an invalid one. ROWS, WEIGHT: layouts of ids and table; MOVED: layout to which the result is
+# moved.
 fails() {
   local want chunk="local first, second = rille.placement('cuda', {0}), rille.placement('cuda', {1})
     local w = rille.ones({4, 2}):to_global{$3}
@@ -44,8 +45,8 @@ loses() {
   done
 }
 
-# outlives WORD X MOVED: two workers move a tensor without end, by calls WORD of the library. Checks that both end
-# when their controller ends.
+# outlives WORD X MOVED: two workers move a tensor in layout X to layout MOVED in an endless loop, by the library's
+# call WORD. Checks that both workers end when their controller ends.
 outlives() {
   local signal word=$1 chunk="for _, w in ipairs(rille.workers()) do print(w.pid) end
     io.stdout:flush()

@@ -95,8 +95,8 @@ net_train(struct net *b, struct rille_tensor *loss)
     for (int i = 0; i < b->nparam; i++) must(rille_tensor_set_grad(b->param[i], NULL), "zero_grad");
 }
 
-/* Traces a training step of nstage layers of `width`. Each layer is a stage; stage q runs on device on[q]. The input
- * is b->x, with two rows per micro-batch. */
+/* Traces a training step of nstage layers of `width` features. Each layer is a pipeline stage; stage q runs on
+ * device on[q]. The input is b->x, with two rows per micro-batch. */
 static inline struct rille_graph *
 net_stages_of(struct net *b, const struct rille_graph_options *g, int nstage, const int *on, int width)
 {

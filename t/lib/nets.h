@@ -1,4 +1,5 @@
-/* nets.h - random cost networks for tests: few nodes, shared tensors, forbidden candidates and conversions, and
+/* nets.h - random cost networks for tests. A node of such a network is an operator, and its candidates are
+ * signatures with a cost. The networks have few nodes, shared tensors, forbidden candidates and conversions, and
  * converted copies that use memory. */
 #ifndef RILLE_T_NETS_H
 #define RILLE_T_NETS_H
@@ -52,7 +53,8 @@ draw_tensor(struct arena *a, const struct net *n, struct net_tensor *t, int32_t 
     t->dies = (int32_t)(maker + 1 + draw(4));
 }
 
-/* Draws the bytes of the converted copies of a tensor, and the live ranges of these copies by reader. */
+/* Draws the bytes of the converted copies of a tensor. Draws for each reader the time during which its copy is
+ * live. */
 static inline void
 draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
 {
@@ -91,8 +93,8 @@ draw_credits(struct arena *a, struct net *n)
         if (draw(2)) n->tensor[i].credit = credit;
 }
 
-/* Draws the nodes. Each has at least `least` candidates, whose costs are below `most`. never: one cost in `never` is
- * infinite; 0: none is. */
+/* Draws the nodes. Each has at least `least` candidates, whose costs are below `most`. never: one of `never` costs
+ * is infinite; 0: all are finite. */
 static inline void
 draw_nodes(struct arena *a, struct net *n, int least, int64_t most, int never)
 {
@@ -129,9 +131,9 @@ draw_net(struct arena *a, uint64_t seed)
     return n;
 }
 
-/* Tries all choices. Returns the lowest cost of those that give node `node` candidate k and stay within the memory
- * limit (node -1: of all within the limit). Sets *least_peak to the lowest peak, in bytes, of all choices with
- * finite cost. */
+/* Tries all choices of candidates. Returns the lowest cost of the choices that stay within the memory limit and
+ * give node `node` candidate k; node -1: any candidates. Sets *least_peak to the lowest peak, in bytes, of all
+ * choices with finite cost. */
 static inline int64_t
 exhaustive(const struct net *n, int32_t node, int32_t k, int64_t *least_peak)
 {

@@ -21,7 +21,7 @@ end
 for _, pieces in ipairs{1, 4} do
   for _, zero in ipairs{0, 2} do
     trained({0, 1}, {2, 3}, pieces, zero)
-    -- in jobs of two or four processes, these devices belong to different processes
+    -- devices of different processes, if the job has two or four processes
     trained({0, 2}, {1, 3}, pieces, zero)
   end
 end

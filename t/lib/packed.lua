@@ -32,9 +32,9 @@ end
 local A <const>, B <const> = {0, 1}, {2, 3}
 local SIZE <const> = {vocab = 512, length = 64, layers = 4, heads = 4, width = 64, hidden = 160, experts = 4}
 packed.models = {"gpt2", "llama", "moe"}
--- Columns: name; devices of the model; options of rille.parallel; number of micro-batches; limit of the quotient of
--- arena and peak. A simulation uses one speed for all stages, so its peak may be below the true one; with the exact
--- bound of t/lib/live.h the quotient is at most 1.055.
+-- Columns: name; devices of the model; options of rille.parallel; number of micro-batches; limit of arena / peak. The
+-- simulation gives all stages one speed, so its peak may be below the true peak. Relative to the exact bound of
+-- t/lib/live.h, the arena is at most 1.055.
 packed.recipes = {
   {"data", {0, 1, 2, 3}, {data = 0}, 1, 1.05}, {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 1, 1.05},
   {"data, zero 3", {0, 1, 2, 3}, {data = 0, zero = 3}, 8, 1.05}, {"stages x data", A, {stages = {A, B}, data = 0}, 8, 1.10},

@@ -13,9 +13,9 @@
 
 static double wire_ns_per_byte; /* network cost of these programs, ns per byte; 0: no hierarchical reductions */
 
-enum { MOST_PARTS = 4, NOBODY = 99 /* process number of the simulator itself */ };
+enum { MOST_PARTS = 4, NOBODY = 99 /* NOBODY: process number of the simulator itself, which is no partition */ };
 
-/* Division of the devices 0, 1, ... of each kind among memory spaces: space m has the next n[m] devices. */
+/* The devices 0, 1, ... of each kind, divided among hosts: the memory space of host m has the next n[m] devices. */
 struct cut {
     int nmemory, n[MOST_PARTS];
 };
@@ -29,9 +29,9 @@ struct parts {
     struct bench bench[MOST_PARTS];
     struct engine *engine[MOST_PARTS];
     struct ground ground[MOST_PARTS];
-    int open; /* index of the only unlocked region; ALL_OPEN: every region is unlocked */
+    int open; /* index of the only region of pages that is not locked; ALL_OPEN: no region is locked */
     struct bus_kind guarded;
-    const struct bus_kind *playing; /* bus kind while partitions run; NULL: bus_sim */
+    const struct bus_kind *playing; /* bus kind that the partitions use while they run; NULL: bus_sim */
     struct turn {
         struct parts *parts;
         int memory;
@@ -47,7 +47,7 @@ struct parts {
     struct sim_wire *wire;
     _Atomic uint64_t gate;
     int status[MOST_PARTS]; /* status of each partition's last run */
-    int stop;               /* number of the step before which partition 0 is interrupted; 0: never */
+    int stop;               /* number of the simulation step before which partition 0 is interrupted; 0: never */
     /* true: after a failure, a coordinator aborts the other partitions; false: the other partitions learn of the
      * failure from their channels */
     bool aborts;
@@ -87,7 +87,7 @@ parts_compile(struct parts *x, const struct str *bytes, struct atlas *at)
     return 0;
 }
 
-/* Checks that the plan of b and the plan of a agree on the channels from partition b to partition a. */
+/* Checks the channels from partition b to partition a: the plans of both partitions must agree on them. */
 static int
 parts_match(struct parts *x, int a, int b)
 {
@@ -109,7 +109,7 @@ parts_connect(struct parts *x)
     return 0;
 }
 
-/* ---- locks ---- */
+/* ---- locking the memory of other hosts ---- */
 
 enum { ALL_OPEN = -1 };
 
@@ -145,7 +145,8 @@ is_busy(const void *of)
     return t->user.busy && t->user.busy(t->user.of);
 }
 
-/* partitions whose threads attach to the bus now; global, because the bus has no field for them */
+/* partitions whose threads attach to the bus now; a global, because attach() receives only the bus, which has no
+ * field for them */
 static struct parts *guarding;
 
 static void
@@ -160,7 +161,8 @@ attach_guarded(struct bus *b, uint32_t end, struct bus_user user)
     bus_sim.attach(b, end, (struct bus_user){.of = &x->turn[i], .turn = take_turn, .busy = is_busy});
 }
 
-/* Transport calls, which each partition makes through a carrier. Only these calls may access two memory spaces. */
+/* Transport calls. Each partition makes them through a carrier, which unlocks all regions during the call. No
+ * other code may access two memory spaces. */
 static int
 carry_put(void *of, int32_t channel, const struct channel *c, const char *from, int64_t *ticket)
 {
@@ -222,7 +224,7 @@ parts_open(struct parts *x, uint64_t seed)
     for (int m = 0; m < x->n; m++) {
         struct engine_options e = {
             .process = m, .threads = x->map[m].nslot, .bus = &bus_sim, .seed = seed, .with = x->bus, .gate = &x->gate};
-        x->bus->kind = &x->guarded; /* replaces the bus kind while threads attach */
+        x->bus->kind = &x->guarded; /* records each thread that attaches to the bus */
         int status = engine_new(&e, &x->engine[m]);
         x->bus->kind = &bus_sim;
         TRY(status);
@@ -261,7 +263,8 @@ parts_run(struct parts *x)
         if (step == x->stop) engine_interrupt(x->engine[0]);
         for (int m = 0; m < x->n; m++) {
             if (ended[m]) continue;
-            /* unlocks the region here: with a single thread, the bus schedules nothing and so does not unlock it */
+            /* Unlocks the memory of partition m. The bus does so only when it selects a thread to run, and it
+             * selects none if a partition has a single thread. */
             open_ground(x, m);
             ended[m] = !engine_step(x->engine[m]);
             if (ended[m]) part_end(x, m, &x->status[m]);
@@ -310,7 +313,7 @@ same_root(const struct bench *a, int32_t i, const struct bench *b, int32_t k)
     return same;
 }
 
-/* Compiles the random program of *rng in partitions. Returns false if the program cannot be planned. */
+/* Compiles a random program, drawn by *rng, in partitions. Returns false if the program cannot be planned. */
 static inline bool
 parts_random(struct parts *x, struct rille_session *s, uint64_t *rng, bool pieces, const struct cut *cut)
 {
@@ -344,8 +347,8 @@ parts_agree(const struct parts *x, const struct bench *whole)
 
 /* ---- planted mistakes ---- */
 
-/* Mistakes that a test puts into plans, by kind of mistake. name: name of the kind, NULL: not planted yet; tried:
- * number of plans with the mistake; found: number of these that the verifier rejected. */
+/* Mistakes that a test puts into plans, counted by kind. name: name of the kind, NULL: not used yet; tried: number
+ * of plans with such a mistake; found: number of those plans that the verifier rejected. */
 struct planted {
     const char *name[16];
     int tried[16], found[16];

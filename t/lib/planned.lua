@@ -27,7 +27,7 @@ local programs = {
 
 -- Trains a program for three steps and returns the losses, the step and the network.
 local function train(program, mesh, sbp, batch, options)
-  if options.auto_parallel then options.time_limit = 600 end -- a time limit so long that proofs end by themselves
+  if options.auto_parallel then options.time_limit = 600 end -- long enough for every proof to end before the limit
   rille.manual_seed(11)
   local net, shape = programs[program]()
   local P = place(mesh)

@@ -36,7 +36,7 @@ pick(struct maker *m, int n)
     return (int)(next_random(&m->rng) % (uint64_t)n);
 }
 
-static int other_kind = DEV_CPU; /* kind of device that some random placements use in place of cpu */
+static int other_kind = DEV_CPU; /* kind of device that some random placements use instead of cpu */
 
 static const struct place *
 random_place(struct maker *m)
@@ -119,8 +119,8 @@ reshaped(struct maker *m, struct val *a)
     return v ? call_with(m, "reshape", 1, &v, "shape", square) : NULL;
 }
 
-/* Transposes matrix a. For some sizes, first replaces a by the result of attention, because a plan may store that
- * result's dimensions in either order. */
+/* Transposes matrix a. For some sizes, first replaces a by a result of attention, because a plan may store the
+ * dimensions of such a result in either order. */
 static struct val *
 transposed(struct maker *m, struct val *a)
 {
@@ -161,8 +161,8 @@ add_update(struct maker *m)
     if (momentum) m->update[m->nupdate++] = out->node->out[1];
 }
 
-/* Marks the values that differ between micro-batches. Chooses at random which moves sum over micro-batches, among
- * those that can. */
+/* Marks the values that differ between micro-batches. Some moves can sum over micro-batches; chooses at random
+ * which of them do. */
 static void
 make_pieces(struct maker *m, struct program *g)
 {
@@ -188,8 +188,9 @@ make_pieces(struct maker *m, struct program *g)
     }
 }
 
-/* Compiles a plan that converts an n x n leaf to the first of `nto` layouts, the result to the next layout, and so
- * on. The program returns the results of all conversions. Returns NULL if a conversion is impossible. */
+/* Compiles a plan of consecutive conversions: an n x n leaf to the first of `nto` layouts, that result to the
+ * second, and so on. The program returns the results of all conversions. Returns NULL if a conversion is
+ * impossible. */
 static inline struct plan *
 plan_moves_of(struct rille_session *s, int64_t n, const struct layout *from, int nto, const struct layout *const *to)
 {
@@ -231,7 +232,8 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     if (collect(s, nroot, root, COLLECT_RUN) == 0) {
         struct program *g = collection_program(s, &s->collection);
         g->threads = 1 + pick(&m, NTHREAD);
-        /* not drawn, because another draw would change the programs of the seeds that tests name */
+        /* Set from the number of nodes, not drawn. A further draw would change the programs of all seeds that
+         * tests name. */
         g->shared_least = g->nnode % 4 > 0;
         if (pick(&m, 2)) g->cost = (struct box_cost){.alpha_ns = 1e9}; /* costs that favour hierarchical moves */
         if (pieces) make_pieces(&m, g);
@@ -244,7 +246,7 @@ random_plan(struct rille_session *s, uint64_t *seed, bool pieces)
     return p;
 }
 
-/* ---- every layout ---- */
+/* ---- layouts of a matrix on four devices ---- */
 
 /* Returns the layout of a matrix on a mesh with axes of these sizes. rank: devices of the mesh; NULL: devices 0, 1,
  * 2, 3. */
@@ -278,7 +280,7 @@ layouts_on(struct rille_session *s, int kind, const int32_t *rank, int npartial,
     for (int i = 0; i < ntext * ntext; i++) {
         char both[24];
         int x = i / ntext, y = i % ntext;
-        if (x >= 3 && y >= 3 && x != y) continue; /* two P entries must have one reduction */
+        if (x >= 3 && y >= 3 && x != y) continue; /* no layout may have P entries with different reductions */
         snprintf(both, sizeof both, "(%s, %s)", text[x], text[y]);
         out[n++] = mesh_layout(s, kind, 2, grid, rank, both);
     }
@@ -301,7 +303,7 @@ struct bench {
         int kind;
         void *p;
         size_t bytes;
-    } * own; /* buffers allocated on the heap */
+    } * own; /* buffers that are allocated one by one on the heap */
     int nown;
     struct ground *ground; /* region that buffers come from; NULL: one allocation per buffer */
 };
@@ -326,8 +328,8 @@ bytes_for(struct bench *b, int kind, int64_t bytes, int fill)
     return p;
 }
 
-/* Returns the number of the addend at a mesh position. The number is composed of the position's coordinates on the
- * partial axes, so replicas have the same number. */
+/* Returns the number of the addend that a mesh position holds: its coordinates on the axes with P, as one number.
+ * Replicas have the same number. */
 static uint64_t
 addend_of(const struct layout *l, int pos)
 {
@@ -381,8 +383,8 @@ open_leaf(struct bench *b, const struct plan *p, int32_t i)
     free(x);
 }
 
-/* Makes the replicas of a leaf share one buffer. All devices of the plan must be in one memory space, where a
- * shard's number is its mesh position. */
+/* Makes the replicas of a leaf share one buffer. All devices of the plan must be in one memory space; then shard i
+ * of the leaf is that of mesh position i. */
 static void
 share_leaf(struct bench *b, const struct plan *p, int32_t leaf)
 {

@@ -33,7 +33,8 @@ if (!$pid) {
   ioctl($tty, $size, $window);
   POSIX::dup2(fileno($tty), $_) for 0 .. 2;
   close($master);
-  # restores default signal handling, because a shell that starts tests in the background ignores these signals
+  # restores the default handling of SIGINT and SIGQUIT, because a shell ignores them in tests that it starts in the
+  # background
   $SIG{$_} = "DEFAULT" for qw(INT QUIT);
   exec(@ARGV) or die "pty.pl: $ARGV[0]: $!\n";
 }
@@ -77,7 +78,7 @@ sub type {
   syswrite($master, $text);
 }
 
-# Waits up to 30 s for the program to end by itself.
+# Waits up to 30 s for the program to end by itself, and keeps its exit status.
 sub hang {
   for (1 .. 300) { my $gone = waitpid($pid, WNOHANG); $code = status($?), last if $gone == $pid; select(undef, undef, undef, 0.1) }
 }

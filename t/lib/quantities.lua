@@ -2,10 +2,10 @@
 -- bench/endurance.lua). Returns a table: own: pid of this process; processes(): pids by process name; measure():
 -- quantities by their names, which end in the unit; rises(): compares two measurements.
 
--- limit of an increase; more may be a leak. kB: memory; ms: processor time, which depends on the other work of the
+-- largest increase that is no leak. kB: memory; ms: processor time, which also depends on other programs of the
 -- machine
 local SLACK <const> = {kB = 64, ms = 20}
-local SLOWER <const> = 1.15 -- ratio of two processor times of equal work that is no leak
+local SLOWER <const> = 1.15 -- largest ratio of the processor times of equal work that is no leak
 
 local function number_from(command)
   local pipe = io.popen(command)

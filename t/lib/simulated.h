@@ -147,7 +147,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
     member_linked(w->member);
 }
 
-/* Starts a worker as the coordinator would: with a secret. */
+/* Starts a worker with the rank's secret, as the coordinator does. */
 static void
 start_for(struct cluster *s, int rank)
 {
@@ -167,8 +167,8 @@ worker_kill(struct sim_worker *w)
     queue_clear(&w->down);
 }
 
-/* Prepares the communicator of a run. The owner of slot 0 makes an id and sends it to the other workers, which wait
- * for it. Returns false if the id has not arrived. Checks that all workers of a run use the same id. */
+/* Prepares the communicator of a run. The owner of slot 0 makes an id and sends it to the other workers, which
+ * wait for the id. Returns false if the id has not arrived yet. Checks that all workers of a run use the same id. */
 static bool
 worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
@@ -188,7 +188,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
         if (w->reported_run != j->run) return false;
         w->id = w->told_id;
     }
-    /* a run of another coordinator may have the same number, because each coordinator counts from 1 */
+    /* a run of another coordinator may have the same number, because each coordinator counts its runs from 1 */
     if (w->life != s->life) return true;
     if (s->united_run == j->run && s->run_id != w->id) wrong(s, "ranks of one run have two communicators");
     s->united_run = j->run;
@@ -241,7 +241,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     member_ended(w->member, &e);
 }
 
-/* Runs the oldest job of the file thread, whatever the executor does. Loads nothing for an epoch that is over. */
+/* Runs the oldest job of the file thread, independently of the executor. Loads nothing for an ended epoch. */
 static void
 worker_file(struct cluster *s, struct sim_worker *w)
 {
@@ -271,8 +271,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    /* The controller kills a lost worker of its own host before it continues. It cannot kill a worker of the other
-     * host. Workers that still map that host's segment kill such a worker. */
+    /* The controller kills a lost worker of its own host before it continues. A lost worker of the other host is
+     * killed by the workers that map the same segment; `others` is true if such workers exist. */
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != w->index && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
@@ -391,7 +391,7 @@ begin_epoch(struct cluster *s)
     static struct slot slot[WORLD];
     s->segment[0] = (char)('a' + s->own);
     for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
-    struct form f = {.threads = (uint32_t)s->nbus, /* number of the epoch's bus */
+    struct form f = {.threads = (uint32_t)s->nbus, /* number of the bus of the epoch */
                      .segment = s->segment,
                      .bus = "bus",
                      .nrange = 1,
@@ -414,7 +414,7 @@ all_here(const struct cluster *s)
     return true;
 }
 
-/* Returns true if the rank's worker was started and its end has not been reported. */
+/* Returns true if a worker was started for the rank and its end has not been reported yet. */
 static bool
 on_its_way(const struct cluster *s, int rank)
 {
@@ -422,7 +422,7 @@ on_its_way(const struct cluster *s, int rank)
     return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
-/* Starts a worker that nobody expects, for an elastic job, unless enough workers wait already. */
+/* Starts a worker that an elastic job did not ask for. Starts none if enough workers wait already. */
 static void
 start_newcomer(struct cluster *s)
 {
@@ -536,7 +536,7 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     }
 }
 
-/* Ends a worker's connection. The packets that have not arrived are lost, except for a random number of the oldest. */
+/* Ends a worker's connection. Of the packets on their way, the oldest still arrive (a random number of them). */
 static void
 break_connection(struct cluster *s, struct sim_worker *w)
 {
@@ -552,8 +552,8 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
-/* Makes a member's connection carry nothing more in one direction or in both. The connection that replaces it works for
- * 2 * LINK_TICKS, because a worker may be lost if that one carries nothing, too. */
+/* Makes a member's connection carry nothing more in one direction or in both. The next connection of this worker
+ * works for at least 2 * LINK_TICKS. If it carried nothing, too, the worker might be lost. */
 static void
 mute_connection(struct cluster *s, struct sim_worker *w)
 {
@@ -617,7 +617,7 @@ coordinator_begin(struct cluster *s)
     s->c = coordinator_new(&o, &env);
     s->own = make_memory(s);
     s->run = s->united_run = 0;
-    s->restore = true; /* the program begins with the checkpoint, or with the initial numbers */
+    s->restore = true; /* the program begins with the numbers of the checkpoint, or with the initial numbers */
     s->formed = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
 }
@@ -644,7 +644,7 @@ misfortune(struct cluster *s)
         return;
     }
     if (!w->alive || w->cut || member_rank(w->member) < 0)
-        return; /* spares a worker without a rank: the code that starts a worker handles its end */
+        return; /* spares a worker without a rank: only the code that starts workers notices its end */
     if (fault(s, 4000)) {
         worker_kill(w);
         coordinator_cut(s->c, w->peer, "was killed");
@@ -742,8 +742,8 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
 }
 
-/* Returns true if the clock may tick now. It ticks less often when many workers have ended, so that living workers have
- * as many turns between two ticks as before. */
+/* Returns true if the clock may tick now. If many workers have ended, the clock ticks less often, so that each
+ * living worker runs as often between two ticks as before. */
 static bool
 may_tick(struct cluster *s)
 {

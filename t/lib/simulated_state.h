@@ -10,14 +10,14 @@
 #include "t/lib/queue.h"
 #include "t/lib/tap.h"
 
-/* RUNS: number of steps of the training; the program also saves after the last one */
+/* RUNS: number of steps of the training; a snapshot follows the last step, too */
 enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
 enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
 
 struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
-    int least;                /* of an elastic job: smallest number of workers; 0: the job is not elastic */
+    int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
     bool may_fail;            /* runs may fail */
     bool restarts;            /* the coordinator may be killed */
     bool keep;                /* workers of a killed coordinator join the next one */
@@ -25,10 +25,10 @@ struct trial {
     bool files;               /* workers save and load files */
     bool unites;              /* runs need a communicator */
     bool hangs;               /* workers may hang */
-    int flaps;                /* number of connections that end and are followed by another one */
-    bool mutes;               /* some of these connections carry nothing, and their ends do not notice this */
-    bool only_flaps;          /* no connection is down for longer than a tick */
-    int hangs_at, hanging;    /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
+    int flaps;                /* number of connections that end and are replaced by a new one */
+    bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
+    bool only_flaps;       /* no connection is down for longer than a tick */
+    int hangs_at, hanging; /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
 
 /* Returns the options of trial n in a series of trials. */
@@ -55,12 +55,12 @@ struct outcome {
     int restarts;                /* number of coordinator restarts */
     int taken;                   /* number of workers that a later coordinator took over */
     int filed;                   /* number of saves and loads that all workers completed */
-    int given_up;                /* number of saves and loads that the user interrupted */
+    int given_up;                /* number of saves and loads that the simulated user interrupted */
     int united;                  /* number of communicators made */
     int resumed;                 /* number of links that continued over a new connection */
     int muted;                   /* number of connections that began to carry nothing */
     int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
-    int fewest, most;            /* smallest and largest number of workers of an epoch */
+    int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int steps;                   /* length of the trial */
@@ -71,12 +71,12 @@ struct outcome {
 struct job { /* a job of an executor */
     enum work_kind kind;
     uint32_t epoch, run, flags;
-    struct slot slot[WORLD]; /* job FORM: owner of each slot */
-    uint32_t lost[LOST];     /* job MAKE: lost peers on the worker's host, which the worker must kill */
+    struct slot slot[WORLD]; /* owner of each slot; only of job FORM */
+    uint32_t lost[LOST];     /* lost peers on the worker's host, which the worker must kill; only of job MAKE */
     int nlost;
     uint64_t program;
-    int memory; /* job FORM: number of the segment */
-    int bus;    /* job FORM: number of the bus */
+    int memory; /* number of the memory segment; only of job FORM */
+    int bus;    /* number of the bus; only of job FORM */
     uint32_t made, anew;
 };
 
@@ -94,13 +94,14 @@ struct sim_worker {
     /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
      * started; life: number of its coordinator */
     int index, peer, rank, life;
-    /* broken: it has no connection at present; lasts: until it has one again, it also sends no heartbeats */
+    /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
+     * no heartbeats */
     bool broken, lasts;
-    /* mute_up, mute_down: the connection carries no packets to the coordinator, or from it, and neither end has
-     * noticed; reconnects: the worker must replace its connection */
+    /* mute_up, mute_down: the connection carries no packets to the coordinator, or from the coordinator, and
+     * neither end has noticed this; reconnects: the worker must replace its connection */
     bool mute_up, mute_down, reconnects;
     int muted;          /* tick at which the worker's connection last began to carry nothing */
-    struct queue stale; /* packets of the former connection, which may be received later than those of this one */
+    struct queue stale; /* packets of the former connection, which may arrive later than packets of the present one */
     unsigned char link[CLUSTER_ID];
     unsigned char secret[CLUSTER_ID];
     struct worker_member *member;
@@ -113,7 +114,8 @@ struct sim_worker {
     uint32_t stop;         /* number of the run that must stop */
     uint32_t anew;         /* the field `anew` of the last START packet */
     uint32_t reported_run; /* last run for which a communicator id arrived */
-    /* told_id: communicator id that arrived for reported_run; id: id of the worker's communicator; 0: none */
+    /* told_id: communicator id that arrived for run `reported_run`; id: id of the communicator that the worker
+     * has; 0: none */
     uint64_t told_id, id;
     struct slot slot[WORLD];
     bool left, kept;
@@ -134,7 +136,7 @@ struct cluster {
     int isa_life;
     unsigned char secret[WORLD][CLUSTER_ID];
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
-    bool takes_over;    /* true: still waits for workers of the previous coordinator */
+    bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
     int nworker, world, faults, flaps, resumed, muted, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */

@@ -31,7 +31,7 @@ struct sound {
     int noperand;
     uint64_t random;
     int fill;            /* kind of the operands' values, as an index in sound_kinds */
-    int round;           /* number of repetitions with this kind of values before the current one */
+    int round;           /* number of computations with this kind of values before the current one */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
     union cell **global; /* by operand and result: its global buffer */
     union cell **part[SOUND_RANKS];
@@ -59,8 +59,8 @@ sound_view(const struct type *local, union cell *data)
     return view_dense(&t, data);
 }
 
-/* Returns the index of the element of v that broadcasting uses for position at[] of a result with ndim dimensions.
- * The last dimensions of both are aligned. */
+/* Returns the index of the element of v that broadcasting uses at position at[] of a result with ndim dimensions.
+ * Broadcasting aligns the last dimensions. */
 static inline int64_t
 sound_aligned(const struct view *v, const int64_t *at, int ndim)
 {
@@ -107,8 +107,8 @@ sound_eltwise(const struct kcall *k)
     return 0;
 }
 
-/* Returns true if all elements of the window are within the shard. If layouts form no signature, a window can reach
- * outside. */
+/* Returns true if the shard contains all elements of the window. If the layouts form no signature, the window can
+ * reach outside. */
 static inline bool
 sound_inside(const struct view *part, const struct view *window, int64_t skip)
 {
@@ -173,11 +173,11 @@ sound_rank(struct sound *s, const struct type *local, const struct box *box, uni
 
 /* ---- values ---- */
 
-/* Kinds of values. A value is one of low, low + 1, ... low + count - 1, divided by scale. A false signature that
- * holds by chance for one kind of values fails for another. */
+/* Kinds of values. A value is an integer from low to low + count - 1, divided by scale. Several kinds are tried,
+ * because a wrong signature may hold by chance for one of them. */
 static const struct sound_kind {
     int low, count, scale;
-    int zeros; /* of 8 values drawn, how many are replaced by zero; -1: none is zero */
+    int zeros; /* of 8 values, the number that is replaced by zero; -1: no value is zero */
     bool odd;  /* one element differs from the rest: nonzero among zeros, or zero among nonzeros */
 } sound_kinds[] = {
     {-4, 9, 1, 0, false},  {1, 9, 1, 0, false},  {-20, 41, 1, 0, false}, {-1, 3, 1, 0, false},
@@ -195,8 +195,8 @@ sound_value(struct sound *s)
     return (int)(next_random(&s->random) % 8) < kind->zeros ? 0 : i;
 }
 
-/* Returns `other`, or sometimes the value of a number operand of the call, because elements equal to that number are
- * edge cases. */
+/* Returns `other`, or sometimes the value of one of the call's number operands. Elements that equal such a number
+ * are edge cases. */
 static inline double
 sound_number(struct sound *s, double other)
 {
@@ -261,7 +261,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
-    /* larger than the operands: if layouts form no signature, a reference may access cells beyond its operands */
+    /* leaves room beyond the operands, because a reference may access cells there if the layouts form no signature */
     s->capacity = 2 * s->capacity + 16;
     for (int r = -1; r < SOUND_RANKS; r++) {
         union cell **data = arena_alloc(&s->arena, sizeof *data * (size_t)s->noperand);
@@ -298,7 +298,7 @@ sound_hash(const struct sound *s, int k, int64_t e, int part)
     return next_random(&state);
 }
 
-/* Returns v plus `steps` times the distance between values of the current kind. */
+/* Returns v plus `steps` times the distance between neighbouring values of the current kind. */
 static inline union cell
 sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t steps)
 {
@@ -306,8 +306,9 @@ sound_plus(const struct sound *s, const struct type *t, union cell v, int64_t st
     return (union cell){.i = v.i + steps};
 }
 
-/* Returns addend number `part` of `parts` addends of element e of operand k, whose value is v. A hash of the element
- * selects the addend that makes the sum exact, or that holds the maximum or minimum. */
+/* Returns addend number `part` of the `parts` addends of element e of operand k, whose complete value is v. A hash
+ * of the element selects one addend: for a sum, the addend that makes the sum exact; otherwise, the one that holds
+ * the maximum or minimum. */
 static inline union cell
 sound_addend(const struct sound *s, union cell v, enum reduce r, int k, int64_t e, int part, int parts)
 {
@@ -347,7 +348,7 @@ sound_addend_of(const struct layout *l, int pos, int *parts)
     return part;
 }
 
-/* Returns the index in the global tensor of element e of box b. e: index of the element within the box. */
+/* Returns an element's index in the global tensor. e: index of the element within box b. */
 static inline int64_t
 sound_index(const struct type *t, const struct box *b, int64_t e)
 {
@@ -478,7 +479,7 @@ sound_joins(struct sound *s, int k, const struct layout *l)
 static inline bool
 sound_holds(struct sound *s, const struct place *p, const struct layout *const *layout)
 {
-    /* fewer kinds of values suffice on meshes with two axes, which test only the geometry */
+    /* tries fewer kinds of values on meshes with two axes, which test only how shards are cut */
     int nfill = p->naxis > 1 ? 4 : SOUND_FILLS;
     for (int fill = 0; fill < nfill; fill++) {
         if (sound_fill(s, fill) || sound_ranks(s, layout, p)) return false;

@@ -1,5 +1,5 @@
--- streams.lua - checks the trace of a step that offloads. Each stream of async:0 must have its own track, and acts on
--- one track must not overlap.
+-- streams.lua - checks the trace of a step that offloads. Each stream of device async:0 must have its own track in
+-- the trace, and the acts on one track must not overlap.
 
 local on, path = rille.placement("async", {0}), os.tmpname()
 local weight = {}

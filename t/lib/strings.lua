@@ -25,8 +25,8 @@ local function character(golden, block, draw)
   return utf8.char(c)
 end
 
--- Returns the string of a seed. golden: the table of a file in t/golden, which has blocks, bits, stray and skipped.
--- valid: without invalid UTF-8.
+-- Returns the string that a seed determines. golden: table of a file in t/golden with the fields blocks, bits, stray
+-- and skipped. valid: true: the string is valid UTF-8.
 function strings.generated(golden, seed, valid)
   local draw, out = strings.generator(seed), {}
   local function some(n, f) for _ = 1, n do out[#out + 1] = f() end end
@@ -95,8 +95,8 @@ function strings.digest_text(h, text)
 end
 strings.first_digest = 1469598103934665603
 
--- Compares ids and decoded texts of all strings of `golden` with the digests in `want`. Returns nil if they are
--- equal, otherwise a text.
+-- Compares the ids and decoded texts of all strings of `golden` with the digests in `want`. Returns nil if they are
+-- equal; otherwise a text that describes the difference.
 local made = {}
 function strings.differ(tok, golden, want)
   local h, g = strings.first_digest, strings.first_digest

@@ -82,7 +82,8 @@ next_random(uint64_t *state) /* the splitmix64 generator */
 static inline bool
 share(int64_t i)
 {
-    /* which: number of this share, from 0; of: number of shares, 0 if this run takes all cases */
+    /* which: number k of the share of cases that this run takes, from 0; of: number n of shares; 0: this run takes
+     * all cases; -1: $SHARE is not read yet */
     static int64_t which, of = -1;
     if (of < 0) {
         const char *e = getenv("SHARE");
@@ -104,8 +105,8 @@ share_all(void)
     return !e || !strchr(e, '/');
 }
 
-/* Returns true if the condition `has` holds for the cases tried. Always returns true in a run that takes only a
- * share of the cases, because these may not suffice. */
+/* Returns true if the tried cases fulfil the condition `has`, or if this run takes only a share of the cases,
+ * because these may not suffice. */
 static inline bool
 covered(bool has)
 {

@@ -11,7 +11,7 @@ tell() { cat seen; }
 shows() { ok "$1" grep -qF -e "$2" seen; }
 hides() { ok "$1" bash -c '! grep -qF -e "$1" seen' hides "$2"; }
 
-# session STEP...: runs the steps (t/lib/pty.pl) on $devices, then quits.
+# session STEP...: runs the program on $devices in a terminal, executes the steps (t/lib/pty.pl), then quits.
 session() {
   printf '%s\n' 'wait rille> ' "$@" 'type :quit\n' | perl "$pty" "$rille" --no-init --color "${color:-never}" -d "${devices:-cpu:4}" >seen 2>&1
   code=$?

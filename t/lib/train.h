@@ -18,7 +18,7 @@
 enum { ROWS = 16, WIDTH = 6, HIDDEN = 8, CLASSES = 4, PIECES = 4 };
 
 struct train_options {
-    const char *bus, *kind; /* bus: as "zmq" or "sim:3"; kind: device kind, "cpu" or "async" */
+    const char *bus, *kind; /* bus: kind of message bus, as "zmq" or "sim:3"; kind: device kind, "cpu" or "async" */
     const char *second;     /* device kind of the second stage; NULL: `kind` */
     int threads;            /* number of threads; 0: the default of 4 */
     const char *schedule;   /* schedule of the compiled step; NULL: no compilation, a plain loop */
@@ -32,7 +32,7 @@ struct train {
     struct rille_session *s;
     struct rille_tensor *x, *y, *w1, *w2;
     struct rille_graph *graph;
-    struct rille_live *rate; /* learning rate of train_update(); NULL: a constant */
+    struct rille_live *rate; /* learning rate of train_update() as a live number; NULL: a constant */
 };
 
 /* Results of a step, compared bit by bit. */

@@ -93,10 +93,9 @@ address_of(const struct view *v, int64_t i)
     return at;
 }
 
-static bool strange; /* true: every fifth value is NaN, infinite, +-0 or subnormal */
+static bool strange; /* true: every fifth value is NaN, infinite, zero of either sign, or subnormal */
 
-/* true: integers without bounds have values at the limits of dtypes, such that all pairs of values of two operands
- * occur */
+/* true: integers without given bounds are limits of dtypes, and all pairs of such values of two operands occur */
 static bool limits;
 static const int64_t at_limits[] = {0,         1,         -1,        2,         -3,
                                     127,       128,       255,       256,       46341,
@@ -252,8 +251,8 @@ trial_same(const struct view *got, const struct view *want)
     return same;
 }
 
-/* Returns the largest difference of two tensors, relative to the largest value, as a multiple of the tolerance. The
- * test passes if the result is at most 1. Integers must be equal. */
+/* Returns the largest difference of two tensors, relative to the largest value and in units of the tolerance, so a
+ * difference of at most 1 passes. Integers must be equal. */
 static inline double
 distance(const struct view *got, const struct view *want)
 {

@@ -25,8 +25,8 @@ tap.group("dtypes", function()
   tap.is(x:matmul(x:transpose(0, 1)).dtype, "f32", "after autocast, matmul is f32 again")
 end)
 
--- Computes a loss of 16-bit logits that were cast to f32. The loss must read the 16-bit logits; the step must make no
--- f32 copy of the logits or of their gradient.
+-- Computes a loss of 16-bit logits that the program casts to f32. The loss must read the 16-bit logits; the step must
+-- make no f32 copy of the logits or of their gradient.
 tap.group("a loss of cast logits", function()
   local labels = rille.tensor({1, 7, 0, 5}, {dtype = "i64"})
   local function losses(options, computed)

@@ -33,8 +33,8 @@ local layouts = {
 
 local function whole(t) return t:to_global{placement = ONE, sbp = "B"}:to("f64"):reshape{-1}:totable() end
 
--- Returns the result, the gradients of all leaves, and one second gradient. slant: factors of the result's elements
--- in the sum of which the gradients are computed.
+-- Returns the result, the gradients of all leaves, and one second gradient. slant: weights of the result's elements;
+-- gradients are those of the weighted sum.
 local function parts(forward, m, x, slant)
   local y = forward(m, x)
   local leaves = {x, m.router.weight, m.up, m.down}

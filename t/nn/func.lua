@@ -77,7 +77,7 @@ for _, place in ipairs(places) do
   end
 end
 
--- ---- values ----
+-- ---- values and gradients of functions ----
 
 local function leaf(values, dtype) return rille.tensor(values, {requires_grad = true, dtype = dtype or "f64"}) end
 
@@ -164,7 +164,7 @@ local h = rille.tensor({1, 2}, {dtype = "f32", requires_grad = true})
 half(h):sum():backward()
 tap.ok(h.grad.dtype == "f32" and h.grad:totable()[1] == 2, "a gradient gets the dtype of its argument")
 
--- ---- values outside a function that forward and backward read ----
+-- ---- outside values that forward and backward read ----
 
 local factor = 1
 local follows = rille.func{forward = function(_, x) return x * factor end, backward = function(_, dy) return dy * factor end}
@@ -181,7 +181,7 @@ factor = 5
 local loss, g = step(rille.ones({2}, {dtype = "f64"}))
 tap.ok(loss:item() == 10 and g:totable()[1] == 5, "a compiled step follows the values that forward and backward read")
 
--- ---- twice ----
+-- ---- two backward passes over one call ----
 
 a.grad = nil
 local once = cube(a):sum()
@@ -190,7 +190,7 @@ once:backward()
 tap.ok(a.grad:totable()[2] == 24, "backward{retain_graph = true} may be followed by another backward")
 tap.ok(select(2, pcall(once.backward, once)):find("already called.*retain_graph = true") ~= nil, "a third backward is an error that names the remedy")
 
--- ---- names ----
+-- ---- names of functions in plans and errors ----
 
 tap.ok(tostring(rille.plan(gate(X, W1, 1))):find("in gate", 1, true) ~= nil, "a plan names the function")
 rille.detect_nan(true)
@@ -201,7 +201,7 @@ local _, why = pcall(function() return h.grad:totable() end)
 tap.ok(tostring(why):find("broken", 1, true) ~= nil, "detect_nan names the function whose backward makes a NaN", why)
 rille.detect_nan(false)
 
--- ---- mistakes ----
+-- ---- errors for wrong functions ----
 
 local function identity(_, x) return x * 1 end
 local function backward(fn, ...)
@@ -233,7 +233,7 @@ for _, m in ipairs(mistakes) do
   tap.ok(not good and tostring(why):find(m[3], 1, true), m[1] .. " is an error", why)
 end
 
--- ---- memory ----
+-- ---- memory that saved values need ----
 
 local swish = rille.func{name = "swish",
   forward = function(ctx, x)
@@ -249,7 +249,7 @@ local Block = rille.nn.Module:extend("Block")
 function Block:init() self.a, self.b, self.c = rille.nn.Linear(16, 64), rille.nn.Linear(64, 64), rille.nn.Linear(64, 16) end
 function Block:forward(x) return x + self.c(swish(self.b(swish(self.a(x))))) end
 
--- Returns the peak bytes and the loss after two steps. again: the blocks are recomputed in backward.
+-- Returns the peak bytes and the loss after two steps. again: true: the blocks are recomputed in backward.
 local function peak(again, pieces)
   rille.manual_seed(1)
   local net = rille.nn.Sequential(Block(), Block(), Block(), Block(), Block(), Block())

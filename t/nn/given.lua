@@ -7,7 +7,7 @@ local families = dofile("t/lib/families.lua")
 
 local function T(t) return rille.tensor(t, {dtype = "i64"}) end
 local ids = {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}, {8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2}}
--- Some documents have more than 8 positions, for which longrope uses other frequencies.
+-- Some documents have more than 8 positions. From there on, longrope uses other frequencies.
 local documents = {{1, 1, 1, 1, 1, 2, 2, 2, 2, 0, 0}, {1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2}}
 local masks = {{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}}
 
@@ -24,8 +24,8 @@ local function each_run(rows, visit)
   end
 end
 
--- Computes each run of equal numbers as a text of its own. Returns rows of logits, in which each run has the logits
--- of its text.
+-- Computes each run of equal numbers as a separate text. Returns rows of logits, in which each run has the logits of
+-- its text.
 local function alone(m, rows)
   local want = {{}, {}}
   each_run(rows, function(b, first, last)

@@ -33,7 +33,7 @@ local function second(t)
   return row:slice(0, 0, math.min(6, row.shape[1])):totable()
 end
 
--- Compares a model with an entry. where: layout of the inputs; nil: one device.
+-- Compares a model with an entry of the golden file. where: layout of the inputs; nil: one device.
 local function compare(entry, model, what, where)
   local ids, given = moved(inputs(entry))
   ids, given = moved(ids, given, where)

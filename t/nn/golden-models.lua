@@ -18,7 +18,7 @@ local function theirs(m, at)
   return tensors, names
 end
 
--- Returns a tensor's values by the formula of models.py. seed: position of the tensor in the order of names.
+-- Returns a tensor's values by the formula of models.py. seed: the tensor's index in the sorted list of names.
 local function numbers(name, shape, seed)
   local norm, list = #shape == 1 and name:find("weight$"), {}
   for i = 0, tap.numel(shape) - 1 do
@@ -85,7 +85,7 @@ local function write_llmc(m, path, version)
     end
   end
   add(state["wte.weight"])
-  add(rille.zeros{5, c.width}) -- padding of the vocabulary
+  add(rille.zeros{5, c.width}) -- pads the vocabulary by five rows
   add(state["wpe.weight"])
   each_layer("norm1.weight"); each_layer("norm1.bias")
   for _, part in ipairs{"weight", "bias"} do
@@ -147,7 +147,7 @@ local function write_gguf(m, at, dtype)
   return at .. ".gguf"
 end
 
--- Makes a model with the sizes of g on options' placement, and fills it.
+-- Makes a model with the sizes of g on the placement in `options`, and fills its parameters.
 local function filled(name, g, options, fill)
   local config = tap.with(g.config)
   config.placement, config.sbp = options.placement, options.sbp
@@ -159,8 +159,8 @@ local function by_names(name, g, path, options)
   return filled(name, g, options, function(m) files.fill(m, path) end)
 end
 
--- Functions that write a model in each format and return the path. load: function that loads the format, if the model
--- class's `load` cannot; rough: true: values have 16 bits.
+-- Functions that write a model in each format and return the path. load: function that reads the format, if the model
+-- class cannot; rough: true: values are stored in 16 bits.
 local forms = {
   {"a folder", function(m, at) m:save(at); return at end},
   {"its file", function(m, at) m:save(at); return at .. "/model.safetensors" end},

@@ -104,7 +104,7 @@ local function compare(entry, model, what, where)
   end
 end
 
-local all = os.getenv "RILLE_LONG" -- RILLE_LONG=1 tries every entry with every recipe, and in every form
+local all = os.getenv "RILLE_LONG" -- RILLE_LONG=1 tries every entry with every recipe and in every file format
 local P2 = rille.placement("cpu", {0, 1})
 local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})
 local recipes = {{"data", P2, {data = 0}}, {"data, zero 3", P2, {data = 0, zero = 3}}, {"tensor", P2, {tensor = 0}},
@@ -157,7 +157,7 @@ end
 
 -- ---- training ----
 
--- Returns the loss of an entry's outputs, and the loss after a step of SGD.
+-- Returns two losses of an entry's outputs: before and after a step of SGD.
 local function losses(entry, at, how)
   local model = rille.models.load(at, how)
   local list = inputs(entry, how and rille.parallel.input(model))
@@ -228,7 +228,7 @@ end)
 
 -- ---- generation ----
 
--- Returns the likeliest ids, each computed by a forward pass over all earlier ids.
+-- Returns the likeliest ids. Computes each id by a forward pass over all earlier ids, without a cache.
 local function slowly(model, input, prompt, n)
   local row = table.move(prompt, 1, #prompt, 1, {})
   for _ = 1, n do

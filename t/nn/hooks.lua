@@ -7,7 +7,7 @@ local nn = rille.nn
 local function leaf(values) return rille.tensor(values, {requires_grad = true}) end
 local function values(t) return t and table.concat(t:totable(), " ") end
 
--- ---- tensors ----
+-- ---- hooks of tensors ----
 
 local x = leaf{1, 2}
 local log = {}
@@ -19,7 +19,8 @@ x:register_hook(function(g) log[#log + 1] = "leaf " .. values(g); return g + 1 e
 local before = y:sum()
 local loss = before + (y * y):sum()
 loss:backward()
--- y's hooks see dy = 1 + 2 y = {7, 13} and the doubled {14, 26}; the leaf's hook sees {42, 78}; dx gets 1 added
+-- y's first hook sees dy = 1 + 2 y = {7, 13} and doubles it, so the second sees {14, 26}. The leaf's hook sees {42,
+-- 78}, and adds 1 to dx.
 tap.is(log, {"first 7.0 13.0", "second 14.0 26.0", "leaf 42.0 78.0"}, "hooks see complete gradients, one after the other")
 tap.is(values(x.grad), "43.0 79.0", "a hook replaces the gradient of a leaf")
 tap.is(values(y.grad), "14.0 26.0", "a retained gradient is what the hooks have made")
@@ -195,7 +196,7 @@ step = rille.graph(function(u)
 end)
 tap.is(values(step(v)), "2.0 4.0", "a step may return a retained gradient")
 
--- ---- modules ----
+-- ---- hooks of modules ----
 
 local net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
 rille.no_grad(function()

@@ -23,7 +23,7 @@ local function permits(text, n, id)
   return false
 end
 
--- Returns "complete", "open" or "refused" for a text, token by token.
+-- Returns "complete", "open" (a beginning of an object) or "refused" for a text, which is read token by token.
 local function verdict(s)
   local ids = tokenizer:encode(s)
   local text = {ids = ids, prompt = 0}
@@ -88,7 +88,7 @@ tap.group("generation", function()
   tap.is((model:generate(prompts, how)), rows, "a draft model changes no text")
 end)
 
--- ---- a vocabulary in which a string permits more ids than are listed ----
+-- ---- masks of permitted ids, for a vocabulary with more ids than a list of permitted ids may have ----
 
 tap.group("masks", function()
   local texts, pieces = {}, {'"', '",', '":', '": "', '"}', "a", "é", "\xc3", "\xa9", "\\", "\\n", "\\u", "00e9", "]", "{", " ", "1", "e5", "true", "x", "\n"}

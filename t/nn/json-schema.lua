@@ -17,7 +17,7 @@ local show = os.getenv "SHOW" and io.open(os.getenv "SHOW", "w")
 
 local function compact(v) return (json.encode(v):gsub("\n *", ""):gsub('": ', '":')) end
 
--- ---- a checker ----
+-- ---- a checker of values against schemas ----
 
 local satisfies
 
@@ -181,7 +181,8 @@ tap.group("random schemas", function()
         local good, v = pcall(json.decode, text)
         if text then
           ntexts = ntexts + 1
-          -- RFC 8259 permits a number of many digits and a name that occurs twice, but jansson does not
+          -- Accepts a difference between RFC 8259 and jansson: jansson refuses numbers of many digits, and names that
+          -- occur twice.
           local strict = not good and (v:find "big" or v:find "duplicate")
           if not strict and not (good and satisfies(v, s, s)) then wrong[#wrong + 1] = compact(s) .. " " .. text end
           if show then show:write(compact{schema = s, text = text}, "\n") end

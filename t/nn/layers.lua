@@ -142,8 +142,8 @@ tap.group("attention", function()
   tap.fails(function() nn.MultiheadAttention(5, 2) end, {"d = 5", "heads = 2"}, "a width that heads do not divide is refused")
 end)
 
--- Checks key and value heads that each serve several query heads. The layer must equal one with as many key heads as
--- query heads, in which the weights of keys and values are repeated.
+-- Checks attention with fewer heads of keys and values than of queries. The layer must equal one with as many key
+-- heads as query heads, in which the weights of keys and values are repeated.
 tap.group("fewer heads of keys and values", function()
   local heads, size, length = 6, 4, 5
   local masks = {none = false, keys = {length}, scores = {length, length}, ["one head for all"] = {1, length, length},

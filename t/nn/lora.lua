@@ -149,7 +149,7 @@ tap.group("recipes", function()
   end
 end)
 
--- ---- parts ----
+-- ---- adapters with other features of fine-tuning ----
 
 tap.group("fused cross entropy", function()
   rille.manual_seed(3)
@@ -176,8 +176,8 @@ tap.group("fused cross entropy", function()
 end)
 
 tap.group("loss of preferences", function()
-  -- Source of the expected value: python3 -c 'import torch.nn.functional as F, torch as t; m = 0.5*t.tensor([0.4,
-  -- -0.7]); print(-(F.logsigmoid(m)*0.9 + F.logsigmoid(-m)*0.1).mean())'
+  -- Expected value: python3 -c 'import torch.nn.functional as F, torch as t; m = 0.5*t.tensor([0.4, -0.7]);
+  -- print(-(F.logsigmoid(m)*0.9 + F.logsigmoid(-m)*0.1).mean())'
   local chosen, rejected = rille.tensor{-1.0, -2.0}, rille.tensor{-1.5, -1.0}
   local loss = rille.dpo_loss(chosen, rejected, rille.tensor{-1.1, -1.7}, rille.tensor{-1.2, -1.4}, {beta = 0.5, label_smoothing = 0.1})
   tap.near(loss:item(), 0.7332605, "equals the formula")

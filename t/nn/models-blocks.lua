@@ -31,8 +31,8 @@ local function blocks(kind, rows, columns)
   return table.concat(out)
 end
 
--- Writes a model of Llama's kind. kinds: block type by tensor name; kinds.other: type of all other tensors. tied: the
--- model has no head.
+-- Writes a model of Llama's kind. kinds: block type by tensor name; kinds.other: type of all other tensors. tied:
+-- true: the embedding is also the output layer.
 local function write(kinds, tied)
   local list, metadata = {}, {{"general.architecture", "s", "llama"}, {"llama.block_count", "u", LAYERS},
     {"llama.context_length", "u", 64}, {"llama.embedding_length", "u", WIDTH}, {"llama.feed_forward_length", "u", HIDDEN},
@@ -139,7 +139,8 @@ tap.group("int4", function()
       local value, w = rille.from_blocks(found.tensor, {kind = "Q4_0"}), plain
       for part in found.name:gmatch("[^.]+") do w = w[tonumber(part) and tonumber(part) + 1 or part] end
       local groups = {w.shape[1], -1, 32}
-      local bound = w:reshape(groups):abs():max{axis = 2, keepdim = true} / 8 * 1.004 -- 1.004: the scale is rounded to f16
+      -- allows 0.4 % more, because the scale is rounded to f16
+      local bound = w:reshape(groups):abs():max{axis = 2, keepdim = true} / 8 * 1.004
       tap.ok((value - w):reshape(groups):abs():le(bound):all():item(), found.name .. ": errors are at most an eighth of the group's largest")
     end
   end
@@ -169,8 +170,8 @@ tap.group("errors", function()
   rille.models.llama.new{vocab = 8, length = 8, layers = 1, heads = 2, width = 8}:save(dir)
   tap.fails(function() rille.models.load(dir, {quantize = "keep"}) end, {dir, 'quantize = "keep" needs a .gguf file'}, "a folder")
   os.execute(("rm -r '%s'"):format(dir))
-  -- Cuts the file at many places, in the head and in the blocks. Loading a cut file must fail with an error that
-  -- names the file.
+  -- Truncates the file at many places, in its header and in the blocks. Loading the truncated file must fail with an
+  -- error that names the file.
   local whole, wrong = rille._read(file, 1 << 24, "t"), {}
   for at = 0, #whole - 1, 9973 + math.random(0, 99) do
     local f = assert(io.open(file, "wb"))

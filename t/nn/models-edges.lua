@@ -3,7 +3,7 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- ---- exactly top_k experts, even if experts are equal ----
+-- ---- exactly top_k experts per entry, even if scores are equal ----
 
 for top_k = 1, 4 do
   local moe = nn.MixtureOfExperts(8, 16, 4, {top_k = top_k})
@@ -26,7 +26,7 @@ do
   end
 end
 
--- ---- tiny top_p ----
+-- ---- a tiny top_p: the likeliest id is drawn ----
 
 do
   rille.manual_seed(1)

@@ -117,7 +117,8 @@ tap.group("a rank reads only what it holds", function()
   local at, big = tap.folder(), {vocab = 512, length = 64, layers = 6, heads = 8, width = 256}
   rille.models.gpt2.new(big):save(at)
   local bytes = assert(io.open(at .. "/model.safetensors")):seek("end")
-  local llmc, d = assert(io.open(at .. "/big.bin", "wb")), big.width -- a file with only zeros after its header
+  -- a sparse file: only zeros follow the header
+  local llmc, d = assert(io.open(at .. "/big.bin", "wb")), big.width
   for _, n in ipairs{20240326, 3, big.length, big.vocab, big.layers, big.heads, d, big.vocab} do llmc:write(("<i4"):pack(n)) end
   llmc:seek("set", 1024 + 4 * ((big.vocab + big.length + 2) * d + big.layers * (12 * d * d + 13 * d)) - 1)
   llmc:write("\0")
@@ -225,7 +226,8 @@ tap.group("saved int8 weights", function()
   end
 end)
 
--- Saves models that differ from the folder's config.json. Such models must be rejected, and nothing may be written.
+-- Changes a model so that it differs from the config.json that would be saved. Saving must fail, and must write
+-- nothing.
 tap.group("models that differ from their config", function()
   local at, nn = tap.folder() .. "/none", rille.nn
   local function refused(kind, words, name, change)

@@ -95,7 +95,7 @@ tap.group("tensors of other shapes", function()
   end
 end)
 
--- Saves a folder in bf16, in which the routers' corrections are f32. All bits must stay the same.
+-- Saves a folder whose weights are bf16, but whose routers' corrections are f32. All bits must stay the same.
 tap.group("bf16", function()
   for _, entry in ipairs(first) do
     if not tap.share() then goto next end
@@ -116,7 +116,8 @@ tap.group("bf16", function()
   end
 end)
 
--- Loads older files, whose config.json has rotary settings at its top level, and no list of layer types.
+-- Loads folders of older versions: their config.json has rotary settings at its top level, and no list of layer
+-- types.
 tap.group("older words", function()
   local patterns = {gemma2 = true, gemma3_text = true, cohere2 = true, olmo3 = true, gpt_oss = true, exaone4 = true, smollm3 = true, cwm = true}
   for _, entry in ipairs(golden) do

@@ -17,8 +17,8 @@ math.randomseed(tap.seed())
 local function words(n) return table.concat(tap.list(n, function() return string.pack("<I4", math.random(0, 0xFFFFFFFF)) end)) end
 local function word(bytes, i) return (string.unpack("<I4", bytes, 4 * i + 1)) end
 
--- Returns the same n scales in two forms: as bytes of F32, and as a list. Scales are half a power of two, so products
--- are exact.
+-- Returns the same n scales in two forms: as bytes of F32, and as a list. A scale is 1.5 times a power of two, so
+-- products are exact.
 local function scales(n)
   local list, bytes = {}, {}
   for i = 1, n do list[i] = 1.5 * 2.0 ^ -math.random(3, 6) end
@@ -76,7 +76,7 @@ end, {quant_method = "compressed-tensors", format = "int-quantized", config_grou
 
 methods["fp8 rows"] = {fp8(".weight_scale", 1, nil, {quant_method = "fbgemm_fp8"})}
 
--- Returns a method for GPTQ. order: true: the inputs are assigned to groups by a permutation.
+-- Returns a method for GPTQ. order: true: a permutation assigns the inputs to groups.
 local function gptq(bits, group, order, format)
   local per, mask = 32 // bits, (1 << bits) - 1
   return function(name, out, inner)
@@ -115,8 +115,8 @@ methods.awq = {function(name, out, inner)
     end)
 end, {quant_method = "awq", bits = 4, group_size = 16, version = "gemm"}}
 
--- Returns a method for 4 bits of bitsandbytes: blocks of 64 numbers in row-major order share a scale. nested: the scales
--- are indices of a table, and blocks of 3 scales share a scale.
+-- Returns a method for the 4-bit formats of bitsandbytes. Blocks of 64 numbers in row-major order share a scale.
+-- nested: true: scales are indices into a table, and 3 successive scales share a scale of their own.
 local function bnb4(kind, nested)
   return function(name, out, inner)
     local at, n = name .. ".weight", out * inner

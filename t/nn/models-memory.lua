@@ -58,7 +58,8 @@ local model = rille.models.load("%s", %s)
 print(peak() - before)
 ]]
 
--- Returns the growth of a child's peak of resident memory, MiB, while it loads the folder and runs `code`.
+-- Returns the growth of a child process's peak of resident memory, MiB, while the child loads the folder and runs
+-- `code`.
 local function growth(options, code)
   local text = tap.run("-d cpu:1", child:format(dir, options, code))
   return tonumber(text) or tap.diag(text) or math.huge

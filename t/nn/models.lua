@@ -161,7 +161,7 @@ tap.group("few steps are cached, and freed with their model", function()
   tap.is(bytes(), before, "a model's steps are freed with the model")
 end)
 
--- Compares the frequencies of drawn ids over many samples.
+-- Compares the frequencies of the ids in many generated texts with their probabilities.
 tap.group("distribution", function()
   local m = new("gpt2")
   rille.no_grad(function() for _, p in ipairs(m:parameters()) do p:mul_(6) end end)
@@ -365,7 +365,7 @@ tap.group("int8", function()
   for name, case in pairs{["a split batch"] = {P2, {data = 0}}, ["split experts"] = {P2, {tensor = 0}},
     ["a split length"] = {P2, {tensor = 0, sequence = true}}, ["2D"] = {P22, {tensor = {0, 1}}},
     ["3D"] = {P222, {tensor = {0, 1, 2}, method = "3d"}}, ["stages"] = {one, {stages = {one, rille.placement("cpu", {1})}}}} do
-    for _, length in ipairs{4, 12} do -- few ids per expert, and many
+    for _, length in ipairs{4, 12} do -- lengths at which an expert gets few ids, and many
       local rows = tap.rows(4, length, function(r, i) return (r * 5 + i * i) % 11 end)
       local plain, split = experts(), experts():to_global{placement = case[1], sbp = require("rille.base.layout").replicated(case[1])}
       rille.parallel(split, case[2])
@@ -395,8 +395,8 @@ tap.group("resnet", function()
   tap.fails(function() rille.models.resnet.new{classes = 3, blocks = {2, nil, 2}} end, {"count of blocks", "nil"}, "blocks with a hole")
 end)
 
--- Checks that a model's source file is short and states no layouts. Only lua/parallel/classes.lua names roles of
--- layers, by the model's classes.
+-- Checks that a model's source file is short and states no layouts. Roles of layers must be stated only in
+-- lua/parallel/classes.lua, by model class.
 tap.group("models are short", function()
   for _, name in ipairs{"gpt2", "llama", "moe", "resnet"} do
     local lines, splits = 0, {}
@@ -495,7 +495,7 @@ tap.group("states", function()
   end
 end)
 
--- Checks the balance loss of experts. The loss is one number, and its gradient must reach all blocks, on any devices.
+-- Checks the balance loss of experts, a single number. Its gradient must reach all blocks, on any devices.
 tap.group("balance", function()
   local function mesh(ranks) return rille.placement("cpu", ranks) end
   local function balance(place, recipe, how)

@@ -36,8 +36,8 @@ tap.group("no rows", function()
   tap.is({bn.running_mean:totable(), bn.running_var:totable()}, before, "images of size 0 do not change the running statistics")
 end)
 
--- Returns a list of results in x's dtype: output, gradients of x, weight and bias, a second gradient, running
--- statistics, and output in eval mode.
+-- Returns a list of results in x's dtype: output; gradients of x, weight and bias; a second gradient; running
+-- statistics; output in eval mode.
 local function parts(x, slant, again, place, sbp)
   local bn = nn.BatchNorm2d(3):to(x.dtype)
   bn:to_global{placement = place, sbp = "B"}

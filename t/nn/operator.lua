@@ -34,7 +34,7 @@ local function one(rule, forward, more)
   return rille.operator(o)
 end
 
--- ---- claims. Columns: rule, function, what the error must say (nil: the claim is right) ----
+-- ---- claims of rules. Columns: rule, function, what the error must say (nil: the rule is right) ----
 
 local function softmax(x) return x:softmax(1) end
 local claims = {
@@ -66,7 +66,7 @@ tap.fails(function() product{backward = function(ctx, dy) local x, w = table.unp
 tap.fails(function() one("ab->ab", function(x) return x:flip{0}:flip{0} end) end, {"the rule splits 'a' to S(0) of result 1, but the operators of forward"},
   "a claim that costs communication is refused")
 
--- ---- gradients: a factor for each operand's gradient; backward must be the derivative ----
+-- ---- backward must compute the derivative: factors of the operands' gradients other than 1 are refused ----
 
 local function scaled_product(first, second, more)
   return product{exact = more, backward = function(ctx, dy)
@@ -100,7 +100,7 @@ tap.fails(function()
   end}
 end, {"at {3, 2} of operand 1"}, "the element with the largest difference is named")
 
--- ---- calls ----
+-- ---- calls of an operator ----
 
 rille.manual_seed(3)
 local before = rille.rand{2}:totable()

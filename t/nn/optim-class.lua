@@ -67,7 +67,7 @@ for _, how in ipairs(cases) do
   tap.ok(same, how[1] .. ": state is sharded like AdamW's")
 end
 
--- ---- checkpoints ----
+-- ---- checkpoints of optimisers ----
 
 local want = trained(Mine, 6, cases[2])
 local _, net, opt = trained(Mine, 3, cases[2])
@@ -93,8 +93,8 @@ local other = Mine({{params = net[1]:parameters()}, {params = net[3]:parameters(
 other:load_state_dict(state)
 tap.is(other.slots[1].m:totable(), opt.slots[1].m:totable(), "state_dict and load_state_dict carry the state")
 
--- Saves on each layout after 3 steps, and loads on the next layout in the list. A group is added after the first step;
--- one parameter is frozen until the last step.
+-- Saves after 3 steps in each layout, and loads in the next layout of the list. A parameter group is added after the
+-- first step, and one parameter is frozen until the last step.
 do
   -- Makes an optimiser with a schedule. Returns the state to save, and a function that runs training step i.
   local function begin(how)
@@ -138,8 +138,8 @@ do
   end
 end
 
--- Tries updates that decide by the step number or the rate, in update itself or in a function that update calls. A compiled
--- step must take the same branch as the plain function.
+-- Tries updates that decide by the step number or the learning rate, in the function `update` itself or in a function
+-- that it calls. A compiled step must take the same branch as the plain function.
 do
   local function is_even(o) return o.step % 2 == 0 end
   for name, update in tap.sorted{
@@ -202,8 +202,8 @@ end
 for _, Class in ipairs{optim.AdamW, Mine, optim.SGD} do
   for _, compiled in ipairs{false, true} do
     local function schedule() return optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 2, steps = 8} end
-    -- Returns the parameter after 6 steps. resumes: loads a checkpoint into another optimiser, which makes the rest
-    -- of the steps.
+    -- Returns the parameter after 6 steps. by_hand: true: the program sets the rate in each step; resumes: true:
+    -- loads a checkpoint into a second optimiser, which makes the remaining steps.
     local function run(by_hand, resumes)
       local p = rille.tensor({1, 2}, {requires_grad = true})
       local o = Class({p}, {lr = by_hand and 0.1 or schedule()})
@@ -275,7 +275,7 @@ for _, case in ipairs{{1, 13, 3 / 13}, {2, math.sqrt(51), 3 / math.sqrt(51)}, {3
   end
 end
 
--- ---- mistakes ----
+-- ---- errors for wrong classes ----
 
 local function class(update, more)
   local c = tap.with({name = "Bad", update = update, state = {"m"}}, more)

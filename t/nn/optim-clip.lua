@@ -46,7 +46,8 @@ tap.group("compiled", function()
   tap.near(w:totable(), {-0.6, -0.8}, "a compiled step clips before the update")
 end)
 
--- Trains for three steps, compiled or not. read: reads the clipped gradients before the update, so that they are in memory.
+-- Trains for three steps, compiled or not. read: true: reads the clipped gradients before the update, so that they
+-- must be in memory.
 local function trained(kind, options, compiled, read)
   rille.manual_seed(5)
   local w, x = rille.randn(37, 5), rille.randn(37, 5)

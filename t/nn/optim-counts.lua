@@ -47,8 +47,8 @@ local methods = {
   {"on two stages", ONE, "B", compiled = {micro_batches = 2}, second = rille.placement("cpu", {1})},
 }
 
--- Makes two parameters, their optimiser, and the function step(i, both). both: true: the second parameter has a
--- gradient in step i, too.
+-- Makes two parameters and their optimiser. Returns the function step(i, both). both: true: the second parameter has
+-- a gradient in step i, too.
 local function training(method, kind)
   local function leaf(place) return rille.tensor(START, {placement = place, sbp = method[3]}):detach():requires_grad_() end
   local a, b = leaf(method[2]), leaf(method.second or method[2])
@@ -96,7 +96,8 @@ tap.group("steps without any gradient", function()
   tap.is({opt.steps, opt:state_dict()["0.steps"]:item()}, {101, 1}, "steps without gradients count as calls of step()")
 end)
 
--- Checks a learning rate that changes, and a gradient in every second step. PyTorch 2.15 computes 6.97499943.
+-- Checks a learning rate that changes, and a parameter with a gradient in every second step only. PyTorch 2.15
+-- computes 6.97499943.
 tap.group("a changing rate, and a gradient in every second step", function()
   local p, q = rille.tensor({7}, {requires_grad = true}), rille.tensor({1}, {requires_grad = true})
   local opt = optim.Adam({p, q}, {lr = 0.01})

@@ -41,7 +41,7 @@ tap.group("parameters that change under an optimiser", function()
     {"become f64", function(net) net:to("f64") end, "f64"},
     {"become f64 and get new layouts", function(net) net:to("f64"):to_global{placement = P0, sbp = "S(0)"} end, "f64"},
   }
-  local kinds = { -- eps is larger than gradients that are only rounding noise, such as that of the keys' bias
+  local kinds = { -- eps exceeds gradients that are only rounding noise, such as that of the keys' bias
     SGD = {lr = 0.1, momentum = 0.9}, Adam = {lr = 0.1, eps = 1e-2}, AdamW = {lr = 0.1, eps = 1e-2, weight_decay = 0.1}}
   local x = rille.arange(16):reshape{1, 4, 4}:to("f32") / 16 - 0.5
   local function trained(kind, change, compiled, dtype)
@@ -285,8 +285,8 @@ tap.group("an invalid option is refused when it is set", function()
   end
 end)
 
--- Sets momentum later. A checkpoint's momentum can then be loaded, and loading an earlier snapshot removes the
--- momentum.
+-- Sets momentum after the first steps. A momentum from a checkpoint can then be loaded, and loading a snapshot from
+-- before the change removes the momentum.
 tap.group("momentum that is set later", function()
   local function new()
     local w = rille.ones({2}, {requires_grad = true})

@@ -60,8 +60,8 @@ tap.group("failure", function()
   tap.is(m.weight.sbp, "S(0)", "after an error the parameter has its own layout")
 end)
 
--- An encoder and a decoder over stages. Arguments of the decoder: a mask (positional, in an option table and in a
--- list); `memory`, the encoder's result; and a table to which blocks write.
+-- An encoder and a decoder on several stages. The decoder's arguments are a mask (as an argument, in an option table
+-- and in a list), the encoder's result `memory`, and a table to which blocks write.
 local Decoder = nn.Module:extend("Decoder")
 function Decoder:init(d)
   self.own, self.cross = nn.MultiheadAttention(d, 2), nn.MultiheadAttention(d, 2)

@@ -45,8 +45,8 @@ function Former:lay(place, rows, columns, rest)
   end
 end
 
--- Returns the losses of four steps, then each parameter's sum of squares. Leaves out the keys' bias. This bias shifts
--- all scores of a query equally, so its gradient is only rounding noise, and Adam amplifies the noise.
+-- Returns the losses of four steps, then each parameter's sum of squares, except that of the keys' bias. This bias
+-- shifts all scores of a query equally, so its gradient is only rounding noise, which Adam amplifies.
 local function train(Net, x, compiled, place, batch, rows, columns, rest)
   rille.manual_seed(11)
   local net = Net()

@@ -8,7 +8,7 @@ local nn = rille.nn
 local lengths <const> = {5, 2, 3}
 local kinds <const> = {"LSTM", "GRU", "RNN", "RNN relu"}
 
--- Repeats the formula of recurrent.py.
+-- Returns the values that the formula of recurrent.py gives.
 local function wave(shape, phase)
   return rille.tensor(tap.list(tap.numel(shape), function(i) return math.sin(0.7 * (i - 1) + phase) * 0.6 end), {dtype = "f64"}):reshape(shape)
 end

@@ -28,8 +28,8 @@ local jobs = {
 
 local function alone(m) return tap.list(jobs, function(job) return m:generate({job[1]}, job[2])[1] end) end
 
--- Returns a function that returns the expected texts of this kind of model. On its first call, the function writes
--- each text alone on one device.
+-- Returns a function that returns the expected texts of this kind of model. On its first call, this function
+-- generates each text alone on one device.
 local function wanted(kind)
   local list
   return function()
@@ -38,7 +38,8 @@ local function wanted(kind)
   end
 end
 
--- Adds one text to the scheduler at each step. Returns the ids of all texts. cost: measured times of passes (reader.lua).
+-- Adds one text to the scheduler at each step. Returns the ids of all texts. cost: times of forward passes, in place
+-- of measured ones (reader.lua).
 local function together(m, options, cost)
   local s, texts, list = m:scheduler(options), {}, {}
   local i = 0

@@ -19,7 +19,7 @@ local function count(step, name)
   return n
 end
 
--- ---- layouts ----
+-- ---- separate and joined layers in every layout ----
 
 -- Returns a matrix of small integers, which are exact in 16 bits.
 local function numbers(shape, step, place, sbp)
@@ -27,7 +27,8 @@ local function numbers(shape, step, place, sbp)
   return place and t:to_global{placement = place, sbp = sbp} or t
 end
 
-local D <const>, LENGTH <const> = 8, 96 -- gradients exceed 256, beyond which bf16 is not exact
+-- with these sizes, gradients exceed 256, and bf16 does not represent all integers beyond 256
+local D <const>, LENGTH <const> = 8, 96
 
 local function layers(place, weight, bias)
   local list = {}
@@ -116,7 +117,7 @@ tap.group("moves", function()
   end
 end)
 
--- ---- attention ----
+-- ---- layers of attention ----
 
 local function attention(options)
   rille.manual_seed(3)
@@ -138,13 +139,13 @@ local function products(m, how)
 end
 
 local Own = nn.Linear:extend("Own")
-local changes = { -- changes of a layer after which the layers must stay separate
+local changes = { -- changes of one layer, each of which must keep the layers separate
   ["a forward of its own"] = function(m) m.k_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end,
   ["a subclass"] = function(m) m.v_proj = Own(16, 16) end,
   ["a pinned layer"] = function(m) rille.parallel(m, {q_proj = {input = "B"}}) end,
   ["16-bit weights"] = function(m) m.k_proj:to("bf16") end,
   ["a layer without bias"] = function(m) m.k_proj.bias = nil end,
-  -- with many rows the int8 layer computes a product
+  -- an int8 layer computes a product if there are many rows
   ["int8 weights"] = function(m) m.v_proj = require "rille.nn.int8_linear"(m.v_proj) end,
 }
 
@@ -167,7 +168,7 @@ tap.group("attention", function()
   tap.fails(function() under(attention(), rille.randn{2, 6, 12}) end, "in nn.MultiheadAttention.q_proj", "an input of another width is refused by the layer")
 end)
 
--- Gives q_proj a forward method, so that all three layers stay separate.
+-- Gives q_proj a forward method of its own, which keeps all three layers separate.
 local function keep_apart(m) m.q_proj.forward = function(self, x) return nn.Linear.forward(self, x) end end
 
 tap.group("in use", function()

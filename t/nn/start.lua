@@ -106,8 +106,8 @@ tap.group("layers", function()
   end
 end)
 
--- Checks weights whose results are added to the residual stream. Their deviation must be divided by the root of the
--- number of such additions, two per layer.
+-- Checks the weights of layers whose results are added to the residual stream. Their deviation must be divided by the
+-- square root of the number of such additions, two per block.
 tap.group("models", function()
   local std, depth = 0.02, 3
   local small = normal(std / math.sqrt(2 * depth))

@@ -20,7 +20,7 @@ tap.group("net:stats()", function()
     local s = net:stats(x)
     tap.is(find(s, "0.weight", "weight").norm, 5.0, sbp .. ": 2-norm of a weight")
     tap.is(find(s, "0.weight", "weight").zeros, 0.5, sbp .. ": share of zeros")
-    -- the gradient is {{3, 3}, {0, 0}}
+    -- the gradient of the weight is {{3, 3}, {0, 0}}
     tap.near(find(s, "0.weight", "weight").grad_norm, math.sqrt(18), sbp .. ": 2-norm of a gradient")
     tap.near(find(s, "0", "output").norm, math.sqrt(9 + 16 + 36 + 64), sbp .. ": 2-norm of a layer's result")
     tap.is(find(s, "1", "output").zeros, 0.5, sbp .. ": share of zeros behind a ReLU")
@@ -50,7 +50,7 @@ tap.group("operations of a step", function()
       local w = rille.ones({16, 4}, {placement = p, sbp = layout[2]})
       local step = rille.graph(function(x) return x:matmul(w) end, {micro_batches = micro})
       step(x):sum():item()
-      -- if the product is replicated, both devices compute it
+      -- number of devices that compute the complete product: two if it is replicated
       local copies = layout[1] == "B" and layout[2] == "B" and 2 or 1
       tap.is(step:stats().flops, 2.0 * 8 * 16 * 4 * copies, ("%d micro-batches, x %s, w %s: 2 m n k"):format(micro, layout[1], layout[2]))
       tap.is(step:stats().peak_share, nil, "without measured costs the peak is unknown")

@@ -16,7 +16,7 @@ local places = {
   {"uneven", rille.placement("cpu", {0, 1, 2}), "B", "S(0)", whole = true},
 }
 
--- Values are integers, so sums are exact in any order.
+-- Returns integers, so that sums are exact in any order.
 local function values(kind)
   rille.manual_seed(5)
   local table_ = rille.randint(-2, 3, {ROWS, WIDTH}):to("f32")
@@ -82,7 +82,7 @@ for _, place in ipairs(places) do
     local w = rille.tensor(table_:totable(), {dtype = "f32", placement = place[2], sbp = place[3], requires_grad = true})
     local opt = rille.optim.SGD({w}, {lr = 1})
     local run = rille.graph(function(i, h, x)
-      -- the loss is not a result, so only the gradient checks the ids
+      -- returns another value than the loss; then only the computation of the gradient checks the ids
       local loss = rille.embedding(i, w):sum() + (x:matmul(w:transpose(0, 1)) * h):sum()
       loss:backward(); opt:step(); opt:zero_grad()
       return rille.ones({1})

@@ -1,5 +1,5 @@
--- whole.lua - tests functions that change all parameters of a module. If one parameter cannot be changed, none may
--- change, and the error must name the parameter.
+-- whole.lua - tests functions that change all parameters of a module. If one parameter cannot be changed, no
+-- parameter may change, and the error must name that parameter.
 --
 -- Tested: to_global, to, load_state_dict, a recipe, a checkpoint.
 
@@ -8,7 +8,8 @@ local nn = rille.nn
 
 local P = rille.placement("cpu", {0, 1})
 
--- Net has two layers and a block. with_result() adds a tensor that is no variable, because it is computed from the first layer.
+-- A module of two layers and a block. with_result() adds a tensor that is no variable, because it is computed from
+-- the first layer.
 local Net = nn.Module:extend("Net")
 function Net:init()
   self.a = nn.Linear(4, 8)

@@ -1,5 +1,6 @@
-/* body.c - tests that texts of bodies, which other processes send, are read or refused: every beginning of a text, and
- * every text with one other character. A text that is read either suits the operands of a scan or is refused. */
+/* body.c - tests that the text of a scan's body, which another process sends, is read or refused. Tries every
+ * beginning of a text, and every text with one changed character. A text that is read must suit the operands of a
+ * scan, or be refused for that reason. */
 #include "kernels/exec/sample.h"
 #include "kernels/op/base/table.h"
 #include "runtime/data/arena.h"
@@ -8,7 +9,7 @@
 
 static int nread, nrefused, nsuits;
 
-/* Reads a text, and infers the types of the sample's call with this body. */
+/* Reads a text as a body, and infers the types of the sample's call with this body. */
 static void
 try_text(struct sample *s, const char *text)
 {

@@ -78,7 +78,7 @@ edges_are_whole(const struct trial *t)
     return true;
 }
 
-/* Runs the kernel, overwrites the operands, and then asks the kernel for the error message. So the test finds
+/* Runs the kernel, overwrites the operands, and only then asks the kernel for the error message. This finds
  * kernels whose message still reads the operands. */
 static int
 compute(struct trial *t, const struct op *op, struct finding *find)
@@ -186,10 +186,9 @@ try_op(const struct op *op)
            ntried - before);
 }
 
-/* Operators that do not check their index operands. Readers of the results of cross_entropy_rows or
- * cross_entropy_parts: these two check the labels. recurrence_grad: recurrence checks the lengths. put: writes into
- * a cache. Products with experts: topk computes the ids. Weights in blocks: all bytes are valid. label_count is
- * exempt, too. */
+/* Operators that do not check their index operands. Some read results of an operator that checks them: of
+ * cross_entropy_rows and cross_entropy_parts (labels), of recurrence (lengths), of topk (ids of experts). put
+ * writes into a cache. In weights in blocks, all bytes are valid. label_count is exempt, too. */
 static const char *const silent[] = {"label_count",   "cross_entropy_grad", "cross_entropy_parts_grad", "put",
                                      "expert_matmul", "expert_matmul_grad", "recurrence_grad",          "linear_blocks",
                                      "from_blocks"};

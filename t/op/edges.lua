@@ -16,7 +16,7 @@ for _, columns in ipairs{1, 2, 3, 40, 63, 64, 65, 1029} do
   tap.is(rille.tensor{{1}, {2 ^ -30}}:expand{2, columns}:clone():sum{axis = 0, dtype = "f64"}:max():item(), 1 + 2 ^ -30, "the sum in f64")
 end
 
--- ---- a NaN reaches all elements of its own row, and no other rows ----
+-- ---- a NaN reaches all elements of its own row, and no other row ----
 
 for _, dtype in ipairs{"f32", "f64", "bf16", "f16"} do
   for _, columns in ipairs{4, 8, 33, 1030} do
@@ -80,7 +80,7 @@ for _, dtype in ipairs{"f32", "bf16"} do
   end
 end
 
--- ---- losses that f32 can represent, although the sum of the row's logits overflows f32 ----
+-- ---- losses that fit into f32, although the sum of the row's logits does not ----
 
 for _, columns in ipairs{3, 17, 1500} do
   for _, most in ipairs{3e38, 1e38, 3e37} do
@@ -135,7 +135,8 @@ local function ulps(moved, sbp, what, exact)
   local got, want = placed:logsumexp{axis = 1}:to("f64"):totable(), (exact or moved:to("f64"):logsumexp{axis = 1}):totable()
   local worst = 0
   for i = 1, #got do
-    local unit = 2 ^ (math.max(-25, math.floor(math.log(math.abs(want[i]), 2))) - 23) -- unit in the last place, at least 2^-48
+    -- one unit in the last place of the expected result, but at least 2^-48
+    local unit = 2 ^ (math.max(-25, math.floor(math.log(math.abs(want[i]), 2))) - 23)
     worst = math.max(worst, math.abs(got[i] - want[i]) / unit)
   end
   tap.ok(worst <= 1, ("logsumexp of %s: within 1 ulp of its result or 2^-48, %.2f"):format(what, worst))

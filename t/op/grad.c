@@ -13,7 +13,7 @@ struct trial {
     const struct op *op;
     struct sample sample;
     uint64_t seed;
-    void *value[SAMPLE_IN]; /* operand values at which slopes are computed: doubles or int64s */
+    void *value[SAMPLE_IN]; /* operand values at which slopes are computed, as doubles or int64s */
 };
 
 static double
@@ -22,8 +22,8 @@ uniform(uint64_t *random) /* Returns a random number in [-1, 1). */
     return (double)(next_random(random) >> 11) * 0x1p-52 - 1;
 }
 
-/* Returns true if v differs by at least 4 * STEP from every value that is already chosen: all values of operands
- * before k, and values 0 to i - 1 of operand k. */
+/* Returns true if v differs by at least 4 * STEP from all values chosen so far: those of operands 0 to k - 1, and
+ * values 0 to i - 1 of operand k. */
 static bool
 is_apart(const struct trial *t, int k, int64_t i, double v)
 {
@@ -90,16 +90,16 @@ unit(struct eager *e, const struct val *sum)
     return one;
 }
 
-/* values and gradients of the functions f and g (top of this file) at the trial's operand values */
+/* values and gradients of the functions f and g (see the top of this file) at the trial's operand values */
 struct gradients {
-    bool depends, again; /* depends: f depends on an operand; again: the gradient of f does */
+    bool depends, again; /* depends: f depends on an operand; again: the gradient of f depends on an operand */
     double f, g;
     struct val *df[SAMPLE_IN], *dg[SAMPLE_IN];
     struct val *x[SAMPLE_IN];
 };
 
-/* Returns true for recurrence and its gradient. The last result of recurrence is excluded from f, because only the
- * gradient reads it. The gradient itself has no derivative. */
+/* Returns true for recurrence and recurrence_grad. f leaves out their last result: only recurrence_grad reads the
+ * last result of recurrence, and recurrence_grad has no derivative. */
 static bool
 is_recurrence(const struct op *op)
 {
@@ -143,7 +143,7 @@ differentiate(struct eager *e, const struct trial *t, struct gradients *s)
     return e->build.failed ? (int)err_last() : 0;
 }
 
-/* Returns f and g after h is added to element i of operand k. */
+/* Computes f and g after h is added to element i of operand k. */
 static void
 move(struct trial *t, int k, int64_t i, double h, double *f, double *g)
 {
@@ -185,8 +185,8 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
 }
 
 /* Returns true if slopes can check the operator's gradient. False for moments_of: its gradient is with respect to
- * the data behind the codes, which samples do not have. (t/kernels/shift.lua tests it in layer_norm over a split
- * axis.) */
+ * the data from which the codes were computed, and samples contain only codes. (t/kernels/shift.lua tests it in
+ * layer_norm over a split axis.) */
 static bool
 is_slope(const struct op *op)
 {
@@ -201,8 +201,8 @@ is_in_group(const char *group, int k)
     return memchr(group, "0123456789ab"[k], n) || *group == '*';
 }
 
-/* Checks a call that is linear in a group of operands. The gradients by these operands must not depend on the
- * operands' values; so they must have the same bits if all operands of the group are NaN. */
+/* Checks a call that is linear in a group of operands. The gradients with respect to these operands must not
+ * depend on the values of the group, so they must have the same bits if all these values are NaN. */
 static void
 try_linear(struct trial *t, const struct gradients *s, const char *text, const char *group)
 {
@@ -276,7 +276,8 @@ main(int argc, char **argv)
     uint64_t seed = seed_of(1);
     for (int i = 0; i < op_count; i++) {
         const struct op *op = op_table[i];
-        if (op->attr[0].kind == ATTR_BODY) continue; /* its gradient is made by a session (t/session/scan.lua) */
+        /* skips operators with a body, whose gradient the session makes (t/session/scan.lua) */
+        if (op->attr[0].kind == ATTR_BODY) continue;
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
         if (needs_gradient(op))
             ok(op->grad.build || op->build, "%s has a gradient or is made of operators that have gradients", op->name);

@@ -7,7 +7,7 @@ local tap = dofile("t/lib/tap.lua")
 local ONE = rille.placement("cpu", {0})
 local LINE, SQUARE = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local layouts = {{"one device", ONE, "B"}, {"S(0)", LINE, "S(0)"}, {"S(1)", LINE, "S(1)"}, {"2x2", SQUARE, {"S(0)", "S(1)"}}}
-local ROWS, COLUMNS = 300, 240 -- 72,000 elements, more than the largest f16
+local ROWS, COLUMNS = 300, 240 -- a sum over 72,000 elements can exceed the largest f16
 
 -- Operands of three kinds: with sums above 65,504, with sums near 0, and with many equal maxima.
 local function grid(f) return rille.tensor(tap.rows(ROWS, COLUMNS, f)) end
@@ -56,7 +56,7 @@ end
 
 for d in pairs(eps) do
   for _, operand in ipairs(operands) do
-    local x = operand[2]:to(d):to"f32" -- values rounded to dtype d
+    local x = operand[2]:to(d):to"f32" -- the operand's values, rounded to dtype d
     for name, f in pairs(calls) do
       local want, slope = values(f, x, "f32", ONE, "B")
       want, slope = want:to(d):to"f64", slope:to(d):to"f64"
@@ -74,8 +74,8 @@ end
 for d, unit in pairs(eps) do
   local LONG = 4096
   local slant, weight, again = rille.randn{3, LONG}:to(d), rille.randn{LONG}:to(d), rille.randn{LONG}:to(d)
-  -- Returns gradients of a norm. scale: factor by which the elements of x were multiplied. The norm's gradient by x
-  -- falls with this factor, so the weights of second gradients are multiplied by it.
+  -- Returns gradients of a norm. scale: factor by which the elements of x were multiplied. The norm's gradient with
+  -- respect to x is divided by this factor, so the weights of second gradients are multiplied by it.
   local function slopes(norm, x, scale, as, place, sbp)
     local function placed(v, to) return v:to_global{placement = place, sbp = to or sbp}:to(as):detach():requires_grad_() end
     local leaf, dy, w = placed(x), placed(slant), placed(weight, "B")
@@ -106,7 +106,8 @@ for d, unit in pairs(eps) do
   end
 end
 
--- Adds 257 ones to -256 in bf16 (2049 to -2048 in f16). 16 bits hold the total exactly, but not all partial sums.
+-- Adds 257 ones to -256 in bf16 (2049 ones to -2048 in f16). A 16-bit float represents the total exactly, but not all
+-- partial sums.
 for d, n in pairs{bf16 = 256, f16 = 2048} do
   local ids, ones = rille.zeros({n + 1}, {dtype = "i64"}), rille.ones({n + 1}, {dtype = d})
   tap.is(rille.full({1}, -n, {dtype = d}):scatter_add(0, ids, ones):item(), 1.0, ("scatter_add of %s rounds once"):format(d))

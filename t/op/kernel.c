@@ -12,8 +12,8 @@
 
 static const char *taken; /* variant name of the last call */
 
-/* Pretends that the operands are shards at another position of a larger tensor. If the operator ignores positions,
- * results must not change. */
+/* Sets the position of all operands and results, as if they were shards elsewhere in a larger tensor. If the
+ * operator ignores positions, results must not change. */
 static void
 place_elsewhere(struct trial *t, const struct call *c)
 {
@@ -66,7 +66,7 @@ is_reached(const struct kernel_variant *v)
     return i < reached.n;
 }
 
-/* Records that a variant of this name ran the last call. */
+/* Records the variant that ran the last call. */
 static void
 note_reached(const struct kernel_variant *v)
 {
@@ -75,8 +75,8 @@ note_reached(const struct kernel_variant *v)
     reached.of[reached.n++] = v;
 }
 
-/* Replaces random operands of loss gradients by results of the loss, because a gradient is right only for numbers
- * that the loss has computed. */
+/* Replaces random operands of loss gradients by results of the loss, because the gradient is defined only for
+ * these. */
 static void
 agree(struct trial *t)
 {
@@ -108,7 +108,7 @@ try_sample(const struct op *op, const char *text, enum memory m, uint64_t seed)
         }
         try_form(&t, op, "the way chosen", text, m);
         for (const struct kernel_variant *v = op->host.kernel; v && v->name; v++)
-            note_reached(v); /* records the variant that the kernel chose by itself */
+            note_reached(v); /* records the variant that the kernel selects by itself, without a restriction */
         for (const struct kernel_variant *variant = op->host.kernel; variant && variant->name; variant++) {
             const struct kernel_variant alone[2] = {*variant, {NULL}};
             struct op copy = *op;
@@ -178,8 +178,8 @@ strange_values(uint64_t seed)
     strange = true;
     for (int i = 0; i < op_count; i++)
         for (int k = 0; k < OP_SAMPLE && op_table[i]->sample[k]; k++)
-            /* recurrence gets no infinite states: whether a gate's result is NaN or infinite depends on the order of
-             * its products */
+            /* gives recurrence no infinite states, because the order of a gate's products decides between NaN and
+             * infinity */
             for (uint64_t j = strncmp(op_table[i]->name, "recurrence", 10) ? 0 : 10 + NMEMORY; j < 10 + NMEMORY; j++) {
                 enum memory m = j < 10 || op_table[i]->flags & OP_SOURCE ? DENSE : (enum memory)(j - 10);
                 try_sample(op_table[i], op_table[i]->sample[k], m, seed + j);
@@ -203,7 +203,7 @@ others(uint64_t seed)
         {"matmul", "f16{5,3} f16{3,7}"},
         {"linear_int8", "f64{3,70} u8{5,70} f64{5}"},
         {"linear_int8", "f16{2,3,6} u8{4,6} f16{4}"},
-        /* block formats; few rows, many rows, and numbers of rows that are no multiple of a panel's number of rows */
+        /* block formats: few rows, many rows, and numbers of rows that are no multiple of a panel's */
         {"linear_blocks", "f32{5,512} u8{9,2,144}<60 kind=Q4_K"},
         {"linear_blocks", "f32{33,256} u8{70,1,210}<60 kind=Q6_K"},
         {"linear_blocks", "f32{40,64} u8{130,2,34}<60"},
@@ -212,8 +212,8 @@ others(uint64_t seed)
         {"conv2d_grad_w", "f16{2,2,4,4} f16{2,3,3,3} size=2,2"},
         {"conv2d_grad_x", "f16{2,3,3,3} f16{3,2,2,2} size=4,4"},
         {"attention_softmax", "f64{3,7} f64{7}"},
-        /* expert batches of all sizes; numbers of rows that the number of rows of a block does not divide; panels of
-         * columns, some of which overlap the previous panel; experts without rows; invalid ids */
+        /* expert batches of all sizes: numbers of rows that are no multiple of a block's; overlapping panels of
+         * columns; experts without rows; invalid ids */
         {"expert_matmul", "f32{1,700,1,20} f32{1,3,20,1100} i64{700,2}<4"},
         {"expert_matmul", "f32{2,90,2,70} f32{2,9,70,13} i32{90,2}<15"},
         {"expert_matmul", "bf16{1,130,1,60} bf16{2,2,60,530} i64{130,3}<4"},
@@ -229,7 +229,7 @@ others(uint64_t seed)
     };
     for (size_t i = 0; i < countof(text); i++)
         for (int m = 0; m < NMEMORY; m++) try_sample(op_find(text[i][0]), text[i][1], (enum memory)m, seed + i);
-    /* repeated rows accumulate errors, so the tolerance is larger */
+    /* uses repeated rows, which accumulate errors, so the tolerance is larger */
     try_sample(op_find("contract"), "f32{70000,1} f32{70000,2}", DENSE, seed);
 }
 
@@ -322,9 +322,9 @@ limits_of_integers(uint64_t seed)
     limits = false;
 }
 
-/* Returns true for variants that may accept no sample in this test. A variant "f32" is used
- * if the processor has no instructions for a 16-bit dtype. The variant "dnnl" of avg_pool2d is used if oneDNN can
- * compute the call. A variant "long" is for long sums, which t/kernels/long.c tests. */
+/* Returns true for variants that no sample of this test may reach. "f32": only for processors without instructions
+ * for a 16-bit dtype. "dnnl" of avg_pool2d: only if oneDNN can compute the call. "long": for long sums, which
+ * t/kernels/long.c tests. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {

@@ -48,7 +48,7 @@ local function values(o)
   return part(1)
 end
 
--- ---- cases: functions that return a call and random operands ----
+-- ---- cases: functions that return an operator call and random operands ----
 
 local case = {}
 
@@ -239,7 +239,7 @@ for op in ("max_pool2d avg_pool2d"):gmatch"%S+" do
   end
 end
 
--- ---- one device against many ----
+-- ---- comparing many devices with one ----
 
 local function distance(got, want)
   got, want = tap.flat(got), tap.flat(want)
@@ -282,7 +282,8 @@ local function layout(o, axes)
   if axes == 1 then return pick(kinds) end
   local sbp = {pick(kinds), pick(kinds)}
   if R(3) == 1 then sbp.order = {1, 0} end
-  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end -- different kinds of partial values in one layout are an error
+  -- avoids two kinds of partial values in one layout, which are an error
+  if sbp[1]:find"P" and sbp[2]:find"P" then sbp[2] = sbp[1] end
   return sbp
 end
 
@@ -324,7 +325,8 @@ for _, op in ipairs(rille.operators()) do
     tap.diag(("%-30s%s"):format(op, table.concat(counts)))
   end
 end
--- Checks a loss over split classes: the loss and its gradient move a few numbers per row, but no logits.
+-- Checks a loss over split classes. The devices must exchange only a few numbers per row for the loss and its
+-- gradient, and no logits.
 local P4 = rille.placement("cpu", {0, 1, 2, 3})
 local BATCH, CLASSES = 16, 1024
 for _, how in ipairs{{}, {reduction = "sum", label_smoothing = 0.1}, {ignore_index = 3}} do

@@ -35,7 +35,8 @@ tap.group("names", function()
   local methods = debug.getmetatable(rille.ones({1})).__methods
   for _, where in ipairs{rille, methods} do
     for name in pairs(where) do
-      local base = type(name) == "string" and name:gsub("_$", "") -- x:add_(y) is documented on the page of copy_
+      -- the page of copy_ documents x:add_(y), so the name without "_" is that of the page
+      local base = type(name) == "string" and name:gsub("_$", "")
       if base and base:sub(1, 1) ~= "_" then
         tap.ok(pcall(rille.page, name) or pcall(rille.page, base), name .. " has a page")
       end

@@ -5,7 +5,8 @@
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 
-/* Operators whose values depend on positions, with sample operands. "T" stands for a tensor of the result's shape. */
+/* Operators whose values depend on positions, with sample operands as text. "T" stands for a tensor of the
+ * result's shape. */
 static const struct {
     const char *op, *numbers;
 } tried[] = {
@@ -39,7 +40,8 @@ struct part {
     void *result;
 };
 
-/* Returns a view of the box in the global tensor. Operands keep the global strides; the result is dense. */
+/* Returns the view of a shard, given by its box in the global tensor. Operands keep the global strides; the result
+ * is dense. */
 static struct view
 view_of(const struct cut *b, enum dtype d, bool dense)
 {

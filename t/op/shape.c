@@ -106,8 +106,9 @@ names_itself(const struct sample *s, int k, int d)
     return false;
 }
 
-/* Returns true unless the help page states a wrong shape. A record with no shape text, no attribute keepdim and no
- * broadcast must return the shape of the first operand. */
+/* Returns true unless an operator's help page may state a wrong shape. The page of an operator without a stated
+ * shape, keepdim or broadcasting says that the result has the shape of the first operand. This must be true of the
+ * sample. */
 static bool
 shape_is_stated(const struct sample *s)
 {
@@ -135,7 +136,7 @@ check_sample(const struct op *op, const char *text)
     ok(good, "%s %s: the error for a wrong size names the operator", op->name, text);
 }
 
-/* ---- hand-written shapes ---- */
+/* ---- shapes of results, worked out by hand ---- */
 
 static const struct {
     const char *op, *sample, *want; /* type expected of the first result */

@@ -13,7 +13,7 @@ static const struct {
     const char *name;
 } mesh[] = {{1, {2}, "2"}, {1, {3}, "3"}, {1, {4}, "4"}, {2, {2, 2}, "2x2"}, {2, {2, 3}, "2x3"}};
 
-/* ---- reasons for valid layouts that the rules do not derive ---- */
+/* ---- conditions for sound layouts that rules of any operator do not derive ---- */
 
 static bool
 is_extreme(struct sbp v)
@@ -38,7 +38,7 @@ of_extremes(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* ---- reasons that hold for one kind of operator ---- */
+/* ---- conditions for layouts of one kind of operator ---- */
 
 static bool
 is_eltwise(const struct sound *s)
@@ -111,9 +111,9 @@ widens(const struct sound *s, const struct sbp *v)
     return false;
 }
 
-/* Sound signatures that the rules deliberately do not derive, with the reason. Patterns are in the format of
- * pattern.h. A row applies only if `when` returns true. A row names operators only if no operator flag can select
- * them; so the rows cover new operators, too. */
+/* Sound signatures that the rules deliberately do not derive, with the reason. op, sig: patterns (pattern.h). A
+ * row applies only if when() returns true. A row names operators only if no operator flag selects them, so that
+ * the rows apply to new operators, too. */
 static const struct reason {
     const char *op, *sig;
     bool (*when)(const struct sound *s, const struct sbp *v);
@@ -154,7 +154,7 @@ is_tried(const struct op *op)
     return computes && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 
-/* ---- soundness ---- */
+/* ---- testing that derived signatures are sound ---- */
 
 static int total, per_mesh[countof(mesh)];
 
@@ -183,7 +183,7 @@ prove(const struct op *op, uint64_t seed)
     str_free(&row);
 }
 
-/* ---- completeness ---- */
+/* ---- testing that sound signatures are derived ---- */
 
 static bool used[countof(reasons)];
 
@@ -209,7 +209,8 @@ missing(void *arg, const struct sound *s, const struct sbp *v)
     ++*(int *)arg;
 }
 
-/* Returns true if a dimension is empty: every layout then gives the right values. */
+/* Returns true if no dimension of the call is empty. With an empty dimension every layout gives the right values,
+ * so the call proves nothing. */
 static bool
 tells(const struct sound *s)
 {

@@ -73,7 +73,7 @@ local more = {
 }
 for op, call in pairs(more) do calls[op] = call end
 
--- Operators without an entry: sources, whose result has the requested layout, and to_global, itself a move.
+-- Operators without an entry: sources, whose result has the requested layout, and to_global, which is a move itself.
 local sources = {}
 for op in ("arange empty eye full linspace ones rand randint randn zeros to_global"):gmatch("%S+") do sources[op] = true end
 
@@ -98,7 +98,7 @@ for _, op in ipairs(rille.operators()) do
       for _, o in ipairs(fine and step:explain().ops or {}) do found = found or o.outputs[1] == want end
       tap.ok(found, ("%s: the same layout in a step, %s"):format(op, mode))
     end
-    -- errors name the function that the user called: x:to() calls cast
+    -- the error names the function that the user called: the operator cast is called as x:to()
     local odd, called = {}, op == "cast" and "to" or op
     for k, list in ipairs(strategy) do
       odd[k] = {table.unpack(list)}

@@ -17,7 +17,8 @@ set -u
 bin=$(dirname "${1:-build/release/rille}")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-# Runs each test whose output is missing. (.ci/prove runs these tests before this one, so all outputs then exist.)
+# Copies the output of each test; runs a test only if its output is missing. (.ci/prove runs these tests before this
+# one.)
 for test in shape grad kernel position sound layouts; do
   cp "$bin/t/tap/op/$test" "$out/op-$test" 2>/dev/null || sh "$bin/t/op/$test.t" >"$out/op-$test" 2>&1
 done

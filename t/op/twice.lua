@@ -9,7 +9,7 @@ local MESHES = {{"2", {0, 1}, 2}, {"3", {2, 0, 1}, 3}, {"2x2", {{0, 1}, {2, 3}},
 local LAYOUTS = {"S(0)", "S(1)", "B", "P", "P(max)", "P(min)"}
 local ALONE = rille.placement("cpu", {0})
 
--- Functions that make the value, in the given layout, from x and a replicated w.
+-- functions that make the value, in the given layout, from x and a replicated tensor w
 local MADE = {
   {"-x", function(x) return -x end}, {"x * 2", function(x) return x * 2 end},
   {"x + x", function(x) return x + x end}, {"x - w", function(x, w) return x - w end},

@@ -33,16 +33,16 @@ static const struct {
     {"conv2d_grad_w", "f32{2,3,5,6} f32{2,4,3,5} size=3,2", 2 * (2 * 4 * 3 * 5) * (3 * 3 * 2)},
     {"conv2d_grad_w", "f32{2,4,6,5} f32{2,6,3,3} padding=1 stride=2 groups=2 size=3,3",
      2 * (2 * 6 * 3 * 3) * (2 * 3 * 3)},
-    /* max_pool2d: one operation for each entry of a window */
+    /* max_pool2d costs one operation for each entry of a window */
     {"max_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"max_pool2d", "f32{1,2,5,7} kernel_size=3,2 stride=2,1 padding=1", (2 * 3 * 8) * (3 * 2)},
     {"max_pool2d_grad", "f32{2,3,4,6} f32{2,3,3,5} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
     {"max_pool2d_pick", "f32{2,3,4,6} f32{2,3,4,6} kernel_size=2 stride=1", (2 * 3 * 3 * 5) * (2 * 2)},
     {"avg_pool2d", "f32{2,3,4,6} kernel_size=2", (2 * 3 * 2 * 3) * (2 * 2)},
     {"avg_pool2d_grad", "f32{2,3,3,5} kernel_size=2 stride=1 size=4,6", (2 * 3 * 3 * 5) * (2 * 2)},
-    /* attention: a pair of query and key costs a dot product, an exponential and a weighted value. Backward costs
-     * five products instead of two. Causal attention counts each tile of 64 keys of which some query sees a key.
-     * Attention with a window counts the keys of the window and one tile. */
+    /* Attention costs a dot product, an exponential and a weighted value for each pair of query and key. Backward
+     * costs five products instead of two. Causal attention counts each tile of 64 keys of which a query sees at
+     * least one key. Attention with a window counts the keys of the window and one tile. */
     {"attention", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5}", (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
     {"attention_grad", "f32{2,1,3,4} f32{1,2,5,4} f32{1,2,5,6} bool{3,5} - - f32{2,2,3,6} f32{2,2,3,6}",
      2.5 * (2 * 2 * 3 * 5) * (2 * (4 + 6) + 64)},
@@ -96,7 +96,7 @@ main(void)
 {
     double flops = 0, elements;
     for (const struct op *const *op = op_table; *op; op++)
-        /* skips composites, which have no rule and consist of operators with a rule */
+        /* skips composites: they have no rule, and the operators of which they consist have one */
         if ((*op)->shape.rule || (*op)->shape.make_rule) try_passes(*op);
     for (size_t i = 0; i < countof(table); i++)
         ok(work_of(table[i].op, table[i].sample, &flops, &elements) && flops == table[i].flops,

@@ -1,7 +1,7 @@
 /* packet_print.c - prints the fields of a packet in the order of wire.def. */
 #include "t/oracles/packet_print.h"
 
-/* Print one field; the function depends on the field's type in wire.def. */
+/* Functions that print one field, by the field's type in wire.def. */
 static void
 print_u64(const char *name, uint64_t v, struct str *out)
 {

@@ -11,9 +11,9 @@ struct model {
     struct str *s;
     struct arena tmp;
     /* Indices into the lists of the model.
-     * in, out: by task, first in-port and first out-port.
-     * reg, fan: by result of a task, first register and first fan.
-     * held: by fan, the entry of the fan's first register in the model's array `reading`. */
+     * in, out: by task, its first input and its first output.
+     * reg, fan: by result of a task, its first register and its first fan (readers on one thread).
+     * held: by fan, the entry of its first register in the model's array `reading`. */
     int32_t *in, *out, *reg, *fan, *held;
     int32_t nin, nout, nreg, nfan, nheld;
 };
@@ -167,7 +167,8 @@ print_act(const struct model *m, int32_t i)
     str_addf(m->s, "    acting[%d] = 0; r = 0 }\n", (int)t->thread);
 }
 
-/* Prints the receipt of a message from another thread: a full register for a local fan, or a released register. */
+/* Prints how a thread receives a message from another thread: a full register for a fan on this thread, or a
+ * released register. */
 static void
 print_messages(const struct model *m, int32_t thread, int32_t from)
 {

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that one act has put into the channel, until the receiver takes the bytes. */
+/* Bytes that one act has put into the channel and that the receiver has not taken yet. */
 struct parcel {
     const char *from; /* source of bytes that are not copied yet; NULL: already copied to the slot */
     int64_t ticket;
 };
 
-/* A channel: a ring with one parcel per register. */
+/* A channel: a ring with one entry (struct parcel) per register. */
 struct lane {
     const struct channel *sender;
     struct parcel *parcel;
@@ -25,7 +25,7 @@ struct lane {
 struct end {
     struct transport transport;
     struct sim_wire *wire;
-    struct lane **lane; /* by channel of the partition */
+    struct lane **lane; /* lanes by channel number of the partition */
 };
 
 struct sim_wire {

@@ -9,8 +9,8 @@
 #include "actors/plan/model/transport.h"
 
 struct sim_wire; /* Transport that connects the channels of several partitions. */
-/* part[i]: plan partition of host i. far[i]: for each channel of this partition, the channel at the other end
- * (channels_match). Partitions and `far` must outlive the wire. */
+/* Makes the transport of n partitions. part[i]: plan partition of host i; far[i]: for each of its channels, the
+ * channel at the other end (channels_match). Partitions and `far` must outlive the transport. */
 struct sim_wire *sim_wire_new(const struct plan *const *part, const struct channel_far *const *far, int n,
                               uint64_t seed);
 const struct transport *sim_wire_end(const struct sim_wire *w, int part);

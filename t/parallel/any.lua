@@ -121,7 +121,8 @@ local ViT = class("ViT", function(self)
   self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
   self.token = parameter(1, 1, 8)
   self.places = parameter(1, 5, 8)
-  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}} -- stages are formed from a list of lists of layers
+  -- stages are formed from blocks in a list of lists of layers
+  self.blocks = {{Layer(8, 2)}, {Layer(8, 2), Layer(8, 2)}}
   self.head = nn.Linear(8, 5)
 end, function(self, x)
   local patches = self.patch(x):reshape{-1, 8, 4}:transpose(1, 2)
@@ -245,9 +246,9 @@ local function formula_of(m, t, inputs, recipe, place)
   return sum // 1 | 0
 end
 
--- Returns four things: the losses of three steps, what explain() returns, the model, and the bytes by the formula.
--- recipe: a recipe of rille.parallel, or "plan": the planner chooses. If a recipe has an input, roles are found in a
--- trace, so classes name no roles.
+-- Trains three steps. Returns four values: the losses, the result of explain(), the model, and the bytes by the
+-- formula. recipe: a recipe of rille.parallel; "plan": the planner chooses. If the recipe has an input, a trace must
+-- find the roles of layers, so classes state no roles.
 local function train(kind, place, recipe, pieces)
   local plan = recipe == "plan"
   local m = make(kind, place, plan and "auto" or nil)
@@ -341,11 +342,12 @@ local function check_bytes(name, kind, r, e, m, by_formula)
     tap.near(moved, by_formula, name .. ": bytes are those of the formula, and of the loss", 0, 64)
   end
   if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
-  if not r.bytes or kind == "GAT" then return end -- rows of GAT read all other rows
-  -- Subtracts the bytes of cross-entropy, which reduces its rows over all ranks. VAE and U-Net have other losses.
+  if not r.bytes or kind == "GAT" then return end -- in the model GAT, each row reads all other rows
+  -- Subtracts the bytes of cross-entropy, which sums over all ranks. VAE and U-Net have other losses.
   local labelled = kind ~= "VAE" and kind ~= "U-Net"
   local ratio = (moved - (labelled and 2 * (r[2].size - 1) * 8 or 0)) / held
-  -- the two biases of a gate have one gradient, which is reduced once, so fewer bytes move
+  -- In recurrent cells, the two biases of a gate have a common gradient. The gradient is reduced once, so fewer bytes
+  -- move than the formula counts.
   local least = r.bytes[1] * (models[kind].cells and 0.94 or 1)
   tap.ok(ratio >= least and ratio <= r.bytes[2], name .. ": bytes are those of the formula", ratio)
 end
@@ -357,8 +359,9 @@ for _, kind in ipairs(kinds) do
     local want = train(kind, P1)
     tap.ok(want[3] < want[1], kind .. ": the loss falls on one device")
     for _, r in ipairs(recipes) do
-      local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces) -- rows of GAT read all other rows
-        -- a trace finds no layers worth sharding in recurrent models, as t/parallel/traced checks
+      -- in the model GAT, each row reads all other rows
+      local fits = (kind ~= "MoE" or not r.products) and (kind ~= "GAT" or not r.pieces)
+        -- in recurrent models, a trace finds no layers worth sharding (t/parallel/traced checks this)
         and not (models[kind].cells and r.traced)
       if fits and tap.share() then
         local name = ("%s: %s"):format(kind, r[1])

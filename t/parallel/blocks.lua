@@ -50,8 +50,8 @@ for kind in pairs(kinds) do
       local all = whole(kind, stages[1], recipe)
       local ratio, bytes = sum(list.cost) / all.cost, (sum(list.memory) + sum(list.activations)) / all.memory
       tap.ok(ratio > 0.9 and ratio < 1.1, name .. "costs of the blocks add up to the cost of the model", ratio)
-      -- The sum over the blocks may exceed the complete model's memory, because each block's estimate includes the
-      -- block's working memory.
+      -- The sum over the blocks may exceed the complete model's memory, because each block's estimate includes
+      -- working memory.
       tap.ok(bytes > 0.8 and bytes < 2.5, name .. "memory of the blocks adds up to that of the model", bytes)
       tap.ok(kind == "resnet" or list.cost[2] == list.cost[3] and list.memory[2] == list.memory[3] and list.hop[1] == list.hop[4],
         name .. "equal blocks have equal costs")
@@ -63,7 +63,7 @@ for kind in pairs(kinds) do
   end
 end
 
--- ---- cuts into stages ----
+-- ---- dividing blocks into stages ----
 
 -- Returns the number of blocks of each stage.
 local function dealt(stages, o, blocks)
@@ -82,8 +82,8 @@ tap.is(dealt(LINE, {layers = 6}, {input = ids, micro_batches = 4}), "2 2 2", "a 
 tap.is(dealt(LINE, {layers = 6, vocab = 20000}, {input = ids, cost = {1, 1, 1, 1, 1, 1}, micro_batches = 4}), "2 2 2", "the user's list of costs replaces the estimate")
 tap.is(dealt({LINE[1]}, {layers = 3}, {input = ids}), "3", "one stage has all blocks")
 
--- Checks the least memory limit that an error names. With this limit the blocks can be divided into stages; with one
--- byte less they cannot.
+-- Finds the least memory limit in the text of an error. With this limit the blocks can be divided into stages; with
+-- one byte less they cannot.
 local lists = {cost = {1, 1, 1, 1, 1, 1}, memory = {5, 2, 3, 4, 1, 6}, activations = {1, 2, 1, 2, 1, 2}, micro_batches = 4}
 local function limited(limit)
   local o = tap.with({memory_limit = limit}, lists)

@@ -67,10 +67,10 @@ local function part_of(t)
   return parts[1].shape
 end
 
--- Sums up the moves that explain() reports. elements: elements of activations and weights that all devices receive.
--- count: number of moves by value. kinds: number of collectives by kind. each: elements per device, nil if devices
--- differ. rows: elements of values with a few numbers per row, such as statistics of norms. vectors: elements of biases
--- and of weights of norms.
+-- Sums up the moves that explain() reports, each in elements. elements: activations and weights that all devices
+-- receive; each: the same per device, nil if devices differ; rows: values with a few numbers per row, such as
+-- statistics of norms; vectors: biases and weights of norms. count: number of moves by value. kinds: number of
+-- collectives by kind.
 local function tally(e, place)
   local sum, received = {elements = 0, count = {activations = 0, weights = 0}, rows = 0, vectors = 0, kinds = {}}, {}
   for _, move in ipairs(e.boxing) do
@@ -110,9 +110,10 @@ local function moved(shape, recipe, b, s, h, heads)
   return tally(e, place), held
 end
 
--- Checks one recipe. want: function that returns the elements per device by the formula; their product with the
--- number of devices is an integer. held: divisors of the dimensions of four tensors: the stream between blocks, a
--- column layer's weight (h to 4h), a row layer's weight, and the value between these two layers.
+-- Checks one recipe. want: function that returns the elements per device by the formula, which multiplied by the
+-- number of devices must be an integer. held: for four tensors, the number by which each dimension is divided: the
+-- stream between blocks, a column layer's weight (h to 4h), a row layer's weight, and the value between these two
+-- layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
   local b, s, h, heads = table.unpack(sizes)
   local devices = tap.numel(shape)
@@ -139,8 +140,8 @@ tap.group("1D", function()
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
   end
-  -- Tries more tokens than the width. A rule that looks at one product alone would then move the weights instead of
-  -- the activations.
+  -- Tries more tokens than the width. A rule that looked at each product alone would then move weights instead of
+  -- activations.
   expect("1D, long", {4}, {tensor = 0}, {4, 256, 16, 4}, function(Th) return 6 * Th end, 4, 0, {["all-reduce"] = 4},
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
@@ -157,8 +158,9 @@ tap.group("2D", function()
   end
 end)
 
--- Checks the peak memory of a product in panels, without the operands' shards. For any number of panels, it may hold
--- two panels of each operand, the sum so far, a product, the next sum, and the kernel's scratch memory.
+-- Checks the peak memory of a product in panels, in addition to the operands' shards. For any number of panels, the
+-- peak may include two panels of each operand, the sum so far, a product, the next sum, and the kernel's scratch
+-- memory.
 tap.group("panels in memory", function()
   local panels = require "rille.nn.base.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
@@ -168,7 +170,7 @@ tap.group("panels in memory", function()
     local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
     step(x)
     local leaves, sum, panel = (m + n) * k, m * n, (m + n) * k * 2 // count
-    local most, scratch = 0, {} -- scratch memory of the products' kernels, which is not counted
+    local most, scratch = 0, {} -- scratch memory of the products' kernels, to subtract it
     for at, bytes in tostring(step:plan{physical = true}):gmatch("\ndevice %l+:(%d+) [^\n]*scratch at %d+ %+ (%d+) B") do
       scratch[at + 1] = math.tointeger(bytes)
     end
@@ -177,8 +179,8 @@ tap.group("panels in memory", function()
   end
 end)
 
--- Checks SUMMA's panels: the same bytes in more moves. q, k and v share the panels of their input. Norms sum statistics
--- instead of gathering rows.
+-- Checks SUMMA's panels. They must move the same bytes, in more moves. q, k and v must share the panels of their
+-- input. Norms must sum statistics instead of gathering rows.
 tap.group("panels", function()
   for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do
     local q, r = shape[1], shape[2]
@@ -224,8 +226,8 @@ tap.group("equivalent recipes", function()
   tap.is({plain.elements, nothing.elements}, {0, 0}, "one device moves nothing")
 end)
 
--- Returns two numbers: the elements that a model moves outside its blocks, and the elements of vectors among these.
--- Each number is 2 m(1) - m(2), where m(n) is the number for a model of n blocks. V: size of the vocabulary.
+-- Returns two numbers: the elements that a model moves outside its blocks, and how many of them belong to vectors.
+-- Both are computed as 2 m(1) - m(2), where m(n) is the number for a model of n blocks. V: size of the vocabulary.
 local function beside_blocks(shape, recipe, sizes, column)
   local b, s, h, heads, V = table.unpack(sizes)
   local place, sum = mesh("meta", shape), {}

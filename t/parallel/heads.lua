@@ -1,8 +1,8 @@
 -- heads.lua - tests tensor parallelism of attention if the number of ranks does not divide the numbers of heads.
 --
 -- A Llama with 1, 2, 3, 5 or 8 heads of keys and values, and one or two query heads for each, runs on 2, 3, 4, 6 and
--- 8 ranks. Loss, gradients and generated ids must equal those of one device; generation uses caches. Heads of keys
--- and values are split if the number of ranks divides their number; otherwise they are replicated.
+-- 8 ranks. Loss and gradients must equal those of one device, and so must ids that are generated with caches. Heads
+-- of keys and values are split if the number of ranks divides their number; otherwise they are replicated.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local function ranks(n)

@@ -9,7 +9,8 @@ local WIDTH <const>, LAYERS <const>, ROWS <const> = 64, 8, 256
 
 local function cpu(...) return rille.placement("cpu", {...}) end
 
--- Trains a network on P for three steps. Returns losses and a weight; the step; the optimiser; the network.
+-- Trains a network on P for three steps. Returns four values: losses and a weight as a list, the step, the optimiser,
+-- the network.
 local function train(P, options, sbp, rows)
   rille.manual_seed(4)
   local layers = {}
@@ -93,8 +94,8 @@ tap.group("prefetch", function()
   tap.fails(function() train(cpu(0), {offload = cpu(1), prefetch = 0}) end, {"prefetch", "1 to"}, "prefetch = 0")
 end)
 
--- Simulates the plan. Returns the number of copies on device 1, and the share of their time in which device 0
--- computes.
+-- Simulates the plan. Returns the number of copies on device 1, and the share of the copies' time during which device
+-- 0 computes.
 local function beside(prefetch)
   local layers, P = {}, rille.placement("meta", {0})
   for i = 1, LAYERS do layers[2 * i - 1], layers[2 * i] = nn.Linear(WIDTH, WIDTH), nn.GELU() end

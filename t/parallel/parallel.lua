@@ -11,7 +11,7 @@ local P22, P24, P23 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}, me
 local Q22 = mesh{{4, 5}, {6, 7}}
 local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
 
-local long = os.getenv("RILLE_LONG") -- RILLE_LONG: tries every recipe for every model, with generated text
+local long = os.getenv("RILLE_LONG") -- RILLE_LONG=1 tries every recipe for every model, and generated text
 
 local sizes = {
   gpt2 = {vocab = 37, length = 8, layers = 2, heads = 4, width = 16},
@@ -100,8 +100,8 @@ for _, kind in ipairs{"gpt2", "llama", "moe"} do
   end)
 end
 
--- Checks queries, keys and values under autocast. They may be one product (lua/nn/base/stacked.lua), and this product must
--- be split like three separate products.
+-- Checks layers of queries, keys and values under autocast. They may be joined into one product
+-- (lua/nn/base/stacked.lua), which must be split like three separate products.
 tap.group("under autocast", function()
   local function losses(m, pieces) return rille.autocast("bf16", train, m, pieces) end
   local plain, want = train(new("gpt2", P1)), losses(new("gpt2", P1))
@@ -169,7 +169,7 @@ tap.group("sizes that do not divide", function()
   end
 end)
 
--- Checks that a schedule search counts the bytes that stages hold, including shards of views.
+-- Checks that a schedule search counts all bytes that stages hold, including shards of views.
 tap.group("schedules of stages that are split", function()
   local dealings = {
     {{1, 2}, {"auto", "gpipe", "zb-h1", "zb-h2", {memory = 1}, {lag = 3, split_backward = true}}},
@@ -214,7 +214,7 @@ tap.group("resnet", function()
     local x, y = images:to_global(rille.parallel.input(m)), classes:to_global(rille.parallel.labels(m))
     for i = 1, 3 do out[i] = run(x, y):item() end
     m:eval()
-    out[4] = m(x):square():mean():item() -- eval mode, which uses the norms' running statistics
+    out[4] = m(x):square():mean():item() -- eval mode: the norms use their running statistics
     return out, t, m
   end
   local want, want2 = losses(P1), losses(P1, nil, 2)
@@ -311,8 +311,8 @@ tap.group("gathers", function()
   tap.ok(line:find("weight used as B %([^,]* per gather%)"), "an entry of the table gathers one weight again", line)
 end)
 
--- Checks which list of modules is divided into stages: the longest, or the first of several longest, at any depth of the
--- module's tables.
+-- Checks which list of modules is divided into stages: the longest one, at any depth of the module's tables; of
+-- several longest, the first.
 tap.group("the list that stages deal", function()
   local names = {"left", "right", "up", "down", "in", "out", "enc", "dec"}
   local function dealt(hold)
@@ -358,8 +358,8 @@ tap.group("stages by costs of blocks", function()
   local flight = {["1f1b"] = function(left) return left end, gpipe = function(_, _, m) return m end, ["zb-h1"] = function(_, p) return p end,
     ["zb-h2"] = function(_, p) return 2 * p - 1 end}
   local contexts = {["v-min"] = {2, 4, 4, 4, 6, 6}, ["v-half"] = {3, 4, 5, 6, 7, 8}, ["zb-v"] = {2, 4, 6, 8, 10, 12}}
-  -- Returns the time of a batch with these numbers of blocks per stage, by definition of the schedule; nil if a
-  -- device exceeds the memory limit.
+  -- Returns the time of a batch, computed by the definition of the schedule; nil if a device exceeds the memory
+  -- limit. counts: number of blocks of each stage.
   local function time_of(o, counts, device)
     local t, bytes, largest, before, first, all, held = {}, {}, {}, {}, 1, 0, {}
     for s, count in ipairs(counts) do
@@ -450,7 +450,7 @@ tap.group("stages by costs of blocks", function()
   tap.is(m.h[2].fc1.weight.placement, P1, "blocks of a model are cut by cost, in folded order")
 end)
 
--- Defines a role of mesh axes as a user does. The role must then be a key of recipes.
+-- Defines a new kind of mesh axis, "vocabulary", as a user does. It must then be a key of recipes.
 tap.group("classes and axes are public", function()
   rille.parallel.axis("vocabulary", {column = "S(0)", logits = "S(-1)"})
   local m = new("gpt2", P4)

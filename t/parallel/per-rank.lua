@@ -45,7 +45,7 @@ local function shards(P, x, sbp)
   return list, coords
 end
 
--- Returns the values of all ranks along mesh axis `axis` through position k.
+-- Returns the values of those ranks that differ from position k only on mesh axis `axis`.
 local function along(P, list, coords, axis, k)
   local group = {}
   for j, c in ipairs(coords) do
@@ -54,7 +54,7 @@ local function along(P, list, coords, axis, k)
   return group
 end
 
--- by name: a function on local tensors, and a reference that returns its value at position k
+-- Calls by name. Columns: a function on local tensors, and a reference that returns its value at position k.
 local calls = {
   psum = {function(m, x, axis) return m:psum(x, axis - 1) end, function(group)
     local y = group[1]
@@ -84,8 +84,8 @@ end
 
 local function close(a, b) return (a - b):abs():max():item() < 1e-12 end
 
--- Runs fn on each rank's local tensor and stacks the results of all ranks. The stack must equal the list of results
--- that reference() returns for the ranks.
+-- Runs fn on each rank's local tensor and stacks the results of all ranks. The result must equal the stack of what
+-- reference() returns for each rank.
 local function compare(P, sbp, fn, reference, name)
   local x = rille.randn({16, 16, 4}, {dtype = "f64"}):detach():requires_grad_(true)
   local outputs, stack = {}, function(y) return y end

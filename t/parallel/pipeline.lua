@@ -9,7 +9,7 @@ local nn, optim = rille.nn, rille.optim
 local first, second = rille.placement("cpu", {0}), rille.placement("cpu", {1})
 local PIECES <const>, SLEEP <const> = 8, 0.01
 
--- ---- forward alone: stage 2 works on micro-batch k while stage 1 works on k + 1 ----
+-- ---- forward alone: stage 2 works on micro-batch k while stage 1 works on micro-batch k + 1 ----
 
 local w1 = rille.eye(8, {placement = first})
 local w2 = rille.eye(8, {placement = second})
@@ -113,7 +113,8 @@ local function four_stages(schedule)
   return step, rille.randn({2 * PIECES, 8}, {placement = on[1]}), rille.randn({2 * PIECES, 8}, {placement = on[STAGES]})
 end
 
--- Returns, by stage, the largest number of registers of a forward result, read from the plan's text ("f32{2, 8} x4" has 4).
+-- Returns, by stage, the largest number of registers of a forward result, read from the plan's text ("f32{2, 8} x4"
+-- has 4 registers).
 local function registers(step)
   local most = tap.list(STAGES, function() return 1 end)
   for line in tostring(step:plan()):gmatch("[^\n]+") do
@@ -132,7 +133,8 @@ local function ahead(step)
   local events = tap.list(STAGES, function() return {} end)
   for _, a in ipairs(acts_of(step)) do
     local forward = a.name:find("gelu") ~= nil
-    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then -- in backward, the product with gelu's derivative
+    -- true: acts of forward, or of the product with gelu's derivative, which is in backward
+    if forward or (a.phase ~= "forward" and a.name:find("%f[%a]mul$")) then
       table.insert(events[a.device + 1], {forward and a.from or a.to, forward and 1 or -1})
     end
   end

@@ -86,9 +86,9 @@ tap.group("the least memory of several stages per device", function()
   end
 end)
 
--- A plan may take up to this many times the time of a plan with a smaller memory limit. A larger limit also tries the
--- budgets of smaller limits, but the search for the nodes to recompute may start from another choice, so it may find
--- a slower plan.
+-- Largest accepted ratio of a plan's time to the time of a plan with a smaller memory limit. A larger limit also
+-- tries the budgets of smaller limits. But its search for the nodes to recompute may start from another choice, and
+-- may therefore end with a slower plan.
 local NEARLY <const> = 1.005
 
 tap.group("more memory makes no step slower", function()

@@ -9,7 +9,7 @@ local nn = rille.nn
 
 -- LAYERS, BLOCKS: number of layers and of blocks per device
 local WIDTH <const>, ROWS <const>, LAYERS <const>, BLOCKS <const> = 8, 16, 8, 2
-local UNIT <const> = 4 * WIDTH * ROWS -- unit of memory: bytes of a layer's result per micro-batch
+local UNIT <const> = 4 * WIDTH * ROWS -- unit of memory: bytes that one layer's result has per micro-batch
 
 -- Trains blocks of layers. The devices share the blocks round robin; place(d) is the placement of device d. Returns
 -- the loss and all gradients, and the step.
@@ -60,19 +60,19 @@ local function is_at_home(step, devices)
   return true
 end
 
--- Returns two numbers of micro-batches on stage q of p: those between forward and weight gradient, and those between
--- backward and weight gradient.
+-- Returns two numbers of micro-batches that stage q of p holds: from forward to weight gradient, and from backward to
+-- weight gradient. (lags: the schedule's lookahead, and true if weight gradients are separate.)
 local lags = {gpipe = {0}, ["1f1b"] = {1}, ["zb-h1"] = {1, true}, ["zb-h2"] = {2, true}}
 local function pieces_of(schedule, p, m, q)
   local lag, split = table.unpack(lags[schedule])
   if lag == 0 then return m, 1 end
   if not split then return math.min(m, lag * (p - 1 - q) + 1), 1 end
-  -- the first stage need not compute a gradient of its input
+  -- the first stage computes no gradient of its input
   return math.min(m, lag * (p - 1) + 1), q > 0 and math.min(m, lag * q + 1) or 1
 end
 
--- Units of memory that a stage needs in addition to kept values: working values of a layer, and values that are sent and
--- received.
+-- Memory that a stage needs in addition to kept values, in units: working values of a layer, and values that are sent
+-- and received.
 local AT_WORK <const> = 8
 
 -- Returns the expected maximum of a stage's memory, in units: the stage's input (not in the first stage), inputs of its

@@ -4,7 +4,7 @@
 -- Every reader and writer of the variable must see the same values.
 local tap = dofile("t/lib/tap.lua")
 local optim = rille.optim
--- a weight of 66,560 bytes, above the threshold for sharing; devices do not divide its rows evenly
+-- The weight has 66,560 bytes, more than the threshold for sharing. The number of devices does not divide its rows.
 local ROWS <const>, COLUMNS <const>, BATCH <const> = 130, 128, 24
 
 -- Values are small integers, so sums have the same bits in any order.
@@ -103,8 +103,8 @@ tap.group("initial values", function()
   end
 end)
 
--- Checks the memory of gradients. The addends of a gradient are summed at once and then freed; they do not wait for
--- the updates. With ZeRO, replicas do not share a buffer: each device has its own copy.
+-- Checks the memory of gradients. The addends of a gradient must be summed at once and then freed, before the
+-- updates. With ZeRO, replicas do not share a buffer: each device has its own copy.
 tap.group("gradients", function()
   local LAYERS <const>, SIDE <const> = 8, 160
   local bytes = 4 * SIDE * SIDE

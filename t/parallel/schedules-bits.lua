@@ -87,7 +87,8 @@ end
 
 -- ---- per-act offsets; losses that read no data, on stages or on separate devices ----
 
--- Tests per-act offsets, used if registers exceed the lower bound. Values have 16 KiB.
+-- Tests per-act offsets, which a plan uses if its registers would otherwise exceed the lower bound. Values have 16
+-- KiB.
 tap.group("per-act offsets", function()
   local places = 0
   local function look(step) places = places + (tostring(step:plan{physical = true}):find(" at %d+ offsets") and 1 or 0) end
@@ -141,16 +142,17 @@ tap.group("no data at all", function()
   end
 end)
 
--- ---- stages in a circle: data returns to a device, or gradients pass through the stages again ----
+-- ---- stages in a circle: data returns to an earlier device, or gradients pass through the stages again ----
 
 tap.group("a circle of devices", function()
-  -- Trains p layers. again: the loss passes the gradient of the first weight through the layers again; otherwise the
-  -- loss reads that gradient directly.
+  -- Trains p layers. again: true: the loss passes the gradient of the first weight through the layers again; false:
+  -- the loss reads this gradient directly.
   local function trained(p, again, place, options)
     rille.manual_seed(5)
     local weight = {}
     for d = 1, p do weight[d] = rille.randint(-1, 2, {WIDTH, WIDTH}, {placement = place(d - 1)}):to("f32"):detach():requires_grad_(true) end
-    -- linear: layers double instead of squaring, so the batch's value is the sum of those of the micro-batches.
+    -- linear: true: each layer doubles its result; the value of the batch is then the sum of those of its
+    -- micro-batches. false: each layer squares its result.
     local function through(x, linear)
       for d = 1, p do
         x = (d > 1 and x:to_global{placement = place(d - 1), sbp = "B"} or x):matmul(weight[d])
@@ -181,8 +183,8 @@ end)
 -- ---- several losses: heads on all stages, added up; or separate heads on devices that share no operator ----
 
 tap.group("several losses", function()
-  -- Returns losses, then gradients. whole: each stage has a head, and the loss is the sum of the heads; otherwise each
-  -- layer reads only the argument.
+  -- Returns losses, then gradients. whole: true: each stage has a head, and the loss is the sum of the heads; false:
+  -- each layer reads only the step's argument.
   local function trained(p, whole, place, options)
     rille.manual_seed(9)
     local weight, head = {}, {}

@@ -16,7 +16,8 @@ local function one_of(list) return list[math.random(#list)] end
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", "interleaved", "zb-v", "v-half", "v-min", {memory = 0.75}, {memory = 1.5},
   {lag = 1, split_backward = true}, {lag = 3, split_backward = true}, {lag = 2}}
 
--- Functions that map layer i to a stage: in order, round robin, V-shaped, or at random. Some schedules require a certain map.
+-- Functions that return the stage of layer i: in order, round robin, V-shaped, or at random. Some schedules require
+-- one of these.
 local dealings = {
   order = function(i, layers, stages) return (i - 1) * stages // layers end,
   round = function(i, _, stages) return (i - 1) % stages end,
@@ -73,8 +74,8 @@ end
 
 -- ---- training ----
 
--- Returns a stage's placement, the layout of a batch, and a function that returns the layout of a weight. stage == nil:
--- everything is on one device.
+-- Returns the placement of a stage, the layout of a batch, and a function that returns the layout of a weight. stage:
+-- nil: everything is on one device.
 local function stage_of(c, stage)
   if not stage then return rille.placement("cpu", {0}), "B", function() return "B" end end
   local first, mesh = stage * c.replicas * c.parts, {}
@@ -98,7 +99,7 @@ local function make_whole(params)
   for _, p in ipairs(params) do p:copy_(p:detach():round():maximum(-1):minimum(1)) end
 end
 
--- Returns losses and parameters of three steps. alone: runs eagerly on one device, as the reference.
+-- Returns losses and parameters of three steps. alone: true: runs eagerly on one device, as the reference.
 local function trained(c, alone)
   rille.manual_seed(3)
   local weight, bias, params = {}, {}, {}

@@ -8,7 +8,8 @@ local tap = dofile("t/lib/tap.lua")
 local pipeline = dofile("t/lib/stages.lua")
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
--- for schedules in which the input gradient and the weight gradient of a stage are one act
+-- relative act times for schedules in which one act computes both the input gradient and the weight gradient of a
+-- stage
 local JOINT <const> = {forward = 1, backward = 2, weight = 0}
 
 local function near(x) return math.floor(x + 0.5) end
@@ -27,8 +28,8 @@ local function order(chart, device)
   return table.concat(words, " ")
 end
 
--- Returns the largest number of micro-batches in flight at one time. A micro-batch is in flight from the begin of its
--- forward to the end of its work of a kind in `ends`.
+-- Returns the largest number of micro-batches that a device has in flight at one time. ends: kinds of work; a
+-- micro-batch is in flight from the begin of its forward until its work of one of these kinds ends.
 local function held(chart, device, ends)
   local events, n, most = {}, 0, 0
   for _, s in ipairs(chart.planned.spans) do
@@ -75,7 +76,8 @@ tap.group("the bound with moves between stages", function()
   end
 end)
 
--- Searches are slow under a sanitizer. With RILLE_LONG all numbers of devices and micro-batches are tried.
+-- Tries few numbers, because searches are slow under a sanitizer. RILLE_LONG=1 tries all numbers of devices and
+-- micro-batches.
 local LONG <const> = os.getenv("RILLE_LONG")
 
 local function from_to(first, last)
@@ -99,8 +101,8 @@ tap.group("one stage per device", function()
         pools = pools and held(chart, s + 1, {[s == 0 and "weight" or "backward"] = true}) == math.min(m, p - s)
       end
       tap.is({near(chart.planned.time), slots(gpipe, JOINT)}, {full, full}, name .. "1f1b and gpipe take (m + p - 1) (F + B)")
-      -- The bound allows the sum of the losses to be delayed, so it is slightly lower than for a pipeline with one
-      -- act per micro-batch (t/plan/lower_bound.c).
+      -- The bound permits that the sum of the losses is delayed. So it is slightly lower than that of a pipeline with
+      -- one act per micro-batch (t/plan/lower_bound.c).
       tap.ok(near(floor_of(chart)) > full - p - 1 and near(floor_of(chart)) <= full, name .. "the bound is hardly less", floor_of(chart))
       tap.ok(ordered, name .. "1f1b has the classic order")
       tap.ok(pools, name .. "1f1b has p - s micro-batches on stage s")
@@ -132,12 +134,13 @@ local function contexts(chart, p)
   return most
 end
 
--- Returns the published time of a step (Qi et al. 2024) in slots beyond 6 m, for F = B = W.
+-- Returns the published time of a step (Qi et al. 2024), in slots in addition to 6 m. Forward, backward and weight
+-- gradient take one slot each.
 local function added(name, p)
   return name == "zb-v" and p - 1 or name == "v-half" and 3 * p - 7 or 4 * (p - 1) - 1
 end
--- Returns the published number of micro-batches that a device holds: zb-v as many as 1F1B, v-half half, v-min the
--- least.
+-- Returns the published number of micro-batches that a device holds: for zb-v as many as for 1F1B, for v-half half as
+-- many, for v-min the fewest.
 local function room(name, p)
   return name == "zb-v" and 2 * p or name == "v-half" and p + 2 or 2 * (p // 3) + 2 + (p % 3 == 2 and 2 or 0)
 end
@@ -234,12 +237,14 @@ tap.group("forward alone", function()
   end
 end)
 
--- Compares schedules with 1F1B: memory, bubble, and micro-batches on a device at once. Memory is the bytes of
--- registers: each stage's peak, and gradients that wait for their weight gradients.
+-- Compares schedules with 1F1B in three respects: memory, bubble, and micro-batches that a device holds. Memory is
+-- the bytes of registers: the peak of each stage, and the gradients that wait for the computation of weight
+-- gradients.
 tap.group("waves of four", function()
-  local bubble_1f1b = 4 * 3 * 7 -- (p - 1) (F + B + W) slots of 1F1B's stages, each four times as large
-  -- Columns: number of micro-batches, share of 1F1B's bytes, share of 1F1B's bubble, micro-batches on a device at
-  -- once (1F1B: 32).
+  -- bubble of 1F1B: (p - 1) (F + B + W) slots of its stages, each four times as large as a stage of a wave
+  local bubble_1f1b = 4 * 3 * 7
+  -- Columns: number of micro-batches; bytes and bubble as a share of those of 1F1B; micro-batches that a device holds
+  -- (1F1B: 32).
   local cases = {
     [16] = {{0.6, 0.515, 20}, {0.75, 0.3, 22}, {0.88, 0.205, 24}, {1, 0.12, 30}, {1.2, 1 / 12, 38}},
     [32] = {{0.75, 0.335, 25}, {0.85, 0.24, 24}, {1, 0.16, 30}, {1.2, 1 / 12, 38}},
@@ -304,15 +309,15 @@ tap.group("the least bubble within a limit", function()
   local last = math.huge
   for _, more in ipairs(tap.which and {0, 700} or {0, 200, 400, 700, 5000}) do
     local time = limited(least + more).planned.time
-    -- Allows 10 %: the search's pipeline simulator counts no cost per act, but this cost dominates such small
-    -- products.
+    -- allows 10 %, because the pipeline simulator of the search ignores the cost per act, which dominates in products
+    -- so small
     tap.ok(time <= 1.1 * last, ("auto, %d bytes more: no slower"):format(more), ("%g after %g"):format(time, last))
     last = math.min(last, time)
   end
 end)
 
--- Checks the reported least memory. It must not exceed that of any named schedule, because a search may choose a
--- named schedule, too.
+-- Checks the least memory that an error reports. It must not exceed the memory of any named schedule, because a
+-- search may choose each of these, too.
 tap.group("the reported least is at most the memory of any schedule", function()
   local function held(devices, schedule, recompute, rows)
     local _, why = pcall(pipeline, devices, 4, schedule, {memory_limit = 1, recompute = recompute, rows = rows})

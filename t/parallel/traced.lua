@@ -36,10 +36,10 @@ tap.group("a stack of layers", function()
       end
       local m = laid(nn.Sequential(table.unpack(layers)), p)
       local t = rille.parallel(m, {tensor = 0, input = rille.zeros{rows, h}})
-      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- an unpaired layer may be a row layer, too
+      if n % 2 == 1 then want[n] = t[names[n]].sbp end -- a last layer without a partner may be a row layer, too
       tap.is(sbp_of(t, names), want, ("%d layers over %d ranks are columns and rows by turns"):format(n, p))
-      -- number of all-reduces: one per row layer (n / 2), and one per input of a column layer, except the first
-      -- input, which needs no gradient
+      -- number of all-reduces: one for each row layer (n / 2), and one for the input of each column layer except the
+      -- first, whose input needs no gradient
       local rings = n // 2 + math.max(0, n // 2 - 1)
       if n % 2 == 0 then
         tap.is(bytes_of(m, mesh(p), rille.zeros({rows, h}, {placement = mesh(p)})), rings * 2 * (p - 1) * 4 * rows * h,
@@ -76,7 +76,7 @@ end, function(self, x)
 end)
 
 tap.group("blocks", function()
-  for _, case in ipairs{{1, 2}, {3, 2}, {3, 4}, {24, 8}} do -- 24 blocks have 432 parameters
+  for _, case in ipairs{{1, 2}, {3, 2}, {3, 4}, {24, 8}} do -- the model of 24 blocks has 432 parameters
     local n, p = table.unpack(case)
     local m, rows, length, d = laid(Stack(n, 16, 8), p), 2, 4, 16
     local t = rille.parallel(m, {tensor = 0, input = rille.zeros{rows, length, d}})

@@ -94,7 +94,7 @@ local models = {
       x = x + block.attention(block.norm(x))
       x = x + block.mlp(x)
     end
-    return self.norm(x):matmul(self.embed.weight:transpose(0, 1)) -- embedding and output layer share the table
+    return self.norm(x):matmul(self.embed.weight:transpose(0, 1)) -- the embedding's table is also the output layer
   end), inputs = function() return ids(17, B, 5), ids(17, B, 5) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"blocks.*"},
     layers = {["*.mlp.0"] = "column", ["*.mlp.2"] = "row"}},
@@ -157,7 +157,7 @@ local models = {
     self.encoder = {Attention(8, 2), Attention(8, 2)}
     self.decoder = {Attention(8, 2), Attention(8, 2)}
     self.out = nn.Linear(8, 9)
-    self.out.weight = self.embed.weight -- embedding and output layer share the table
+    self.out.weight = self.embed.weight -- the embedding's table is also the output layer
   end, function(self, source, target)
     local memory, y = self.embed(source), self.embed(target)
     for _, block in ipairs(self.encoder) do memory = memory + block(memory) end
@@ -311,7 +311,8 @@ for _, kind in ipairs(kinds) do
           want = want or train(of, P1)
           local got, ratio, held = train(of, r[2], recipe, r[4], eager)
           if r.bytes and ratio and not (of.without or {}).bytes then
-            -- The two biases of a gate are added, so they have a common gradient, and this gradient is reduced once.
+            -- In recurrent cells, the two biases of a gate are added, so they have a common gradient. It is reduced
+            -- once, although the formula counts both biases. So 6 % fewer bytes are accepted.
             tap.ok(ratio >= 0.94 * r.bytes[1] and ratio <= r.bytes[2] + SCALARS / held, name .. ": bytes are those of the formula", ratio)
           end
           if r.exact and not r[4] then tap.is(got, want, name .. ": the bits of one device")
@@ -322,8 +323,8 @@ for _, kind in ipairs(kinds) do
   end)
 end
 
--- Tests parameters without modules. Some stages share a placement. Each parameter is used in the parameter's stage,
--- so only values and their gradients move.
+-- Tests parameters that belong to no module, on stages of which some share a placement. A parameter must be used
+-- where it is stored, so that only values and their gradients move.
 tap.group("parameters in folded and interleaved stages", function()
   local WIDTH <const> = 6
   local forms = { -- functions of a list of weights and x
@@ -331,8 +332,8 @@ tap.group("parameters in folded and interleaved stages", function()
     skip = function(w, x) local y = x:matmul(w[1]):tanh(); return (y:matmul(w[2]):tanh():matmul(w[3]):tanh() + y):matmul(w[4]) end,
     ["a weight of the first stage at the end"] = function(w, x) for i = 1, 4 do x = x:matmul(w[i]):tanh() end return x:matmul(w[1]:transpose(0, 1)) end,
   }
-  -- Number of tensors of B x WIDTH elements that move per step: values and gradients. First number: folded order;
-  -- second: interleaved order. nil: a parameter moves, too, because a later stage on another placement uses it.
+  -- Number of tensors of B x WIDTH elements (values and gradients) that move per step. Columns: stages in folded
+  -- order (A B B A), in interleaved order (A B A B). nil: not compared, because a parameter moves, too.
   local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
   for name, form in pairs(forms) do
     local Chain = class("Chain", function(self)

@@ -25,7 +25,7 @@ local function trained(d, zero, pieces, width, layers, reshard)
   return step, n, losses
 end
 
--- Returns bytes per parameter on a rank, for the parameter, its optimiser state and its gradient together. kept:
+-- Returns bytes per parameter on a rank: of the parameter, its optimiser state and its gradient together. kept: true:
 -- gathered parameters are kept for backward.
 local function formula(d, zero, pieces, kept)
   local state, gradients = zero >= 1 and 8 / d or 8, zero >= 2 and 4 / d or 4
@@ -33,8 +33,9 @@ local function formula(d, zero, pieces, kept)
   return (zero == 3 and 4 / d or 4) + (kept and 4 or 0) + state + gradients
 end
 
--- Returns bytes of working memory: activations, and gathered parameters and full gradients of one or two of the eight
--- blocks. If moves have streams, a gradient is scattered while the next one is computed, so both are in memory.
+-- Returns bytes of working memory: activations, and the gathered parameters and full gradients of one or two of the
+-- eight blocks. If moves have their own streams, one gradient is scattered while the next one is computed, so both
+-- are in memory.
 local function at_work(step, n, width, pieces)
   local streams = tostring(step:plan{physical = true}):find("stream move", 1, true)
   return (pieces == 1 and 0.4 or 1.25) * n + (streams and 4 * 4 * width * width or 0)

@@ -117,7 +117,7 @@ do
   tap.ok(step() > 0, "an empty recipe has no zero")
 end
 
--- Tries experts: in their backward, the view of a gathered weight comes before the operator that reads the view.
+-- Tries experts. In their backward, a view of a gathered weight is taken before the operator that reads the view.
 do
   local P = rille.placement("cpu", {0, 1})
   local function losses(zero, pieces, offload)

@@ -9,11 +9,11 @@
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 
-/* A program under construction. Values with layout `whole` differ between micro-batches; a move from `whole` to
- * `split` sums over micro-batches. */
+/* A program under construction. Values in layout `whole` differ between micro-batches. A move from layout `whole`
+ * to layout `split` sums them over the micro-batches. */
 struct program_of {
     struct maker m;
-    /* split: layout after the sum over micro-batches; far: layout on other devices */
+    /* split: layout of the sum over micro-batches; far: a layout on other devices */
     const struct layout *whole, *split, *far;
     struct val *piece;
     struct val *sum, *rate;
@@ -27,7 +27,7 @@ moved(struct program_of *x, struct val *v, const struct layout *l)
     return build_to_global(&x->m.s->context, v, l, &out) ? NULL : out;
 }
 
-/* ---- the two calls ---- */
+/* ---- making the two calls that could be fused ---- */
 
 static void
 element_wise(struct program_of *x)
@@ -51,7 +51,7 @@ updates(struct program_of *x)
     x->late = updated(x, x->sum);
 }
 
-/* ---- readers of the first result ---- */
+/* ---- making readers of the first call's result ---- */
 
 static struct val *
 elsewhere(struct program_of *x)

@@ -6,8 +6,8 @@
 
 local tap = dofile("t/lib/tap.lua")
 
--- Returns the loss and gradient of one step as exact text, and the trace of a second step. other: adds a second
--- reader of the operand that contributes 0 to the loss.
+-- Returns the loss and gradient of one step as exact text, and the trace of a second step. product: true: a matrix
+-- product precedes f; other: true: the operand has a second reader, which adds 0 to the loss.
 local function run(f, dtype, product, other)
   rille.manual_seed(5)
   local x = rille.randn({33, 17}, {dtype = dtype}) * 3

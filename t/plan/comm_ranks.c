@@ -27,8 +27,8 @@ count_all(const struct parts *x)
     return n;
 }
 
-/* Returns true if moves by library collectives consist only of collective tasks, without channels, transfers or box
- * tasks. */
+/* Returns true if each move that a library collective performs consists only of collective tasks: it has no
+ * channels, transfers or box tasks. */
 static bool
 goes_alone(const struct plan *p)
 {
@@ -50,8 +50,8 @@ count_edges(const struct parts *x)
     return n;
 }
 
-/* Returns true if every move between asynchronous devices uses the two ends of a direct channel and nothing else: no
- * send or receive task, and no task on another kind of device. */
+/* Returns true if every move between asynchronous devices uses a point-to-point link and nothing else: no send or
+ * receive task, and no task on another kind of device. */
 static bool
 goes_direct(const struct plan *p)
 {
@@ -66,8 +66,8 @@ goes_direct(const struct plan *p)
     return true;
 }
 
-/* Returns 0 if the collective lists of all partitions agree. spoilt: a damaged list, used in place of the list of
- * partition `which`; NULL: no list is replaced. */
+/* Compares the partitions' lists of collectives; returns 0 if they agree. spoilt: a damaged list, used in place of
+ * the list of partition `which`; NULL: no list is replaced. */
 static int
 match(const struct parts *x, int which, const struct str *spoilt)
 {
@@ -98,7 +98,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     collecting_begin(true);
     host_comm_buffers = seed % 2;
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* expected error: each micro-batch of this program would read a sum over all micro-batches */
+    /* Skips an invalid program: each micro-batch would read a sum over all micro-batches. */
     if (!good && strstr(err_text(), "is known only after the last")) {
         n->refused++;
         parts_close(&x);
@@ -245,8 +245,8 @@ random_programs(struct rille_session *s, uint64_t seed, int most)
     diag("%d refused", n.refused);
 }
 
-/* Runs programs with two calls that could be fused: the first reads no micro-batch, the second reads a sum over
- * micro-batches (t/plan/async.c). */
+/* Runs two seeds that once failed. Their programs have two calls that could be fused: the first reads no
+ * micro-batch, the second reads a sum over micro-batches (t/plan/async.c). */
 static void
 found_once(struct rille_session *s)
 {
@@ -258,8 +258,8 @@ found_once(struct rille_session *s)
 
 /* ---- failed and stopped runs ---- */
 
-/* Makes a random program in partitions and connects the partitions. Returns false if `counted` returns 0, because
- * then the program has no task of the kind under test. */
+/* Makes a random program in partitions and connects the partitions. counted: counts the tasks under test in a
+ * program. Returns false if the program has none. */
 static bool
 draw(struct rille_session *s, uint64_t seed, int (*counted)(const struct parts *x), struct parts *x)
 {
@@ -302,7 +302,7 @@ failures(struct rille_session *s, uint64_t first, int (*counted)(const struct pa
     is_int(again, n, "the run after each of them succeeds");
 }
 
-/* ---- planted mistakes ---- */
+/* ---- mistakes in collective tasks ---- */
 
 static int32_t
 member_at(const struct plan *p, uint64_t which)
@@ -326,9 +326,9 @@ ends_differ(struct parts *x, int m)
     return plan_verify(x->plan[m]) || parts_connect(x);
 }
 
-/* A group of mistakes to inject. kinds: number of mistakes in the group. counted: counts the tasks of a plan into
- * which they can be injected. plant() injects mistake `kind` into a plan and returns the mistake's name; NULL: the
- * plan has no place for it. differs() returns true if the mistake is found. */
+/* A group of mistakes that the test puts into plans. kinds: number of kinds of mistakes. counted() returns the
+ * number of tasks that can get such a mistake. plant() puts a mistake of kind `kind` into a plan and returns its
+ * name; NULL: no task of the plan can get it. differs() returns true if the mistake is found. */
 struct place_of_mistakes {
     int kinds;
     int (*counted)(const struct parts *x);
@@ -381,7 +381,8 @@ mistakes(struct rille_session *s, uint64_t first, const struct place_of_mistakes
     planted_report(&n, at->kinds);
 }
 
-/* Replaces the list of collectives of one partition: by an empty list, and by a damaged one. Both must be refused. */
+/* Replaces the list of collectives of one partition by an empty list, and by a damaged one. The comparison with
+ * the other partitions must refuse both. */
 static void
 other_lists(struct rille_session *s, uint64_t first)
 {
@@ -415,10 +416,10 @@ other_lists(struct rille_session *s, uint64_t first)
        nfound, nlist);
 }
 
-/* ---- planted mistakes at the ends of links ---- */
+/* ---- mistakes at the ends of links ---- */
 
-/* Searches the tasks from `which` on, cyclically. Returns the first end of a point-to-point link; -1: none. packs:
- * finds only ends that pack slices. */
+/* Searches the tasks cyclically, from task `which` on. Returns the first end of a point-to-point link; -1: none.
+ * packs: true: skips ends that pack no slices. */
 static int32_t
 end_at(const struct plan *p, bool sends, bool packs, uint64_t which)
 {
@@ -437,8 +438,8 @@ first_of_hop(const struct plan *p, int32_t task)
     return task;
 }
 
-/* Replaces the task's first input by an edge from the first task of the same hop. Returns false for a task without
- * input, and for the first task of the hop. */
+/* Replaces the task's first input by an edge from the first task of the same hop (one step of the move). Returns
+ * false for a task without input, and for the first task itself. */
 static bool
 follow_hop(struct plan *p, int32_t i)
 {
@@ -448,8 +449,8 @@ follow_hop(struct plan *p, int32_t i)
     return true;
 }
 
-/* Lets the first reader of a receive task begin once the receive is enqueued, instead of once the receive is done.
- * Returns false if the reader is on another thread. */
+/* Changes the edge from a receive task to its first reader: the reader then begins once the receive is enqueued,
+ * not when it is done. Returns false if the reader is on another thread. */
 static bool
 show_early(const struct plan *p, int32_t i)
 {
@@ -493,8 +494,7 @@ plant_end(struct plan *p, int kind, uint64_t seed, struct arena *a)
     }
 }
 
-/* Compiles one partition without a library, beside partitions with a library. parts_connect() must find the
- * mismatch. */
+/* Compiles one partition without a library, and the others with a library. parts_connect() must find the mismatch. */
 static void
 one_without(struct rille_session *s, uint64_t first)
 {
@@ -529,13 +529,13 @@ one_without(struct rille_session *s, uint64_t first)
        found, n, named);
 }
 
-/* ---- swapped messages ---- */
+/* ---- swapping two messages between threads ---- */
 
 static struct device_heap {
     const struct parts *parts;
     bool holds, over;
     struct msg m;
-    int choices; /* number of scheduling choices since the message was held back */
+    int choices; /* number of times that the simulator has chosen a message since this one was held back */
     bool swapped;
 } held;
 
@@ -547,8 +547,8 @@ tells_edge(const struct msg *m)
     return held.parts->plan[addr_process(m->to)]->task[m->task].kind == &kind_p2p_recv;
 }
 
-/* Replaces the bus's send: holds the first notification of a link, and sends it after the second one with the same
- * sender and receiver. */
+/* Replaces the bus's send function. Holds back the first notification of a link. Sends it after the second
+ * notification with the same sender and receiver. */
 static int
 send_swapped(struct bus *b, const struct msg *m)
 {
@@ -564,7 +564,8 @@ send_swapped(struct bus *b, const struct msg *m)
     return bus_sim.send(b, &held.m);
 }
 
-/* Replaces the simulator's choice: sends the held message if no second one follows within PATIENCE choices. */
+/* Replaces the simulator's choice of the next message. Sends the held message if no second notification follows
+ * within PATIENCE choices. */
 static uint64_t
 choose_swapped(struct bus *b, uint64_t n)
 {

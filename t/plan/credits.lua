@@ -25,8 +25,8 @@ local function counts(list)
   return table.concat(n, " ")
 end
 
--- Returns the plan of a pipeline with one product per device. skip: the last stage also reads the first stage's
--- input.
+-- Returns the plan of a pipeline with one matrix product per device. skip: true: the last stage also reads the first
+-- stage's input.
 local function pipeline(devices, pieces, schedule, skip)
   local on, weight = {}, {}
   for s, d in ipairs(devices) do

@@ -11,8 +11,8 @@ local SHAPES = {{1}, {0}, {7}, {3, 5}, {2, 3, 4}, {64, 33}, {}, {0, 4}, {257}, {
 for n = 1, 22 do SHAPES[#SHAPES + 1] = {n} end
 local LARGE = {640, 512}
 
--- Columns: operator, number of state tensors (-1: one state tensor, passed as absent), attributes, and a function
--- that returns the number operands.
+-- Columns: operator, number of state tensors (-1: one state tensor, which the call leaves out), attributes, and a
+-- function that returns the number operands.
 local KINDS = {
   {"adamw", 2, {beta1 = 0.9, weight_decay = 0.1}, function(lr, t) return lr, t end},
   {"adamw", 2, {decoupled = false, eps = 1e-3}, function(lr, t) return lr, t end},
@@ -32,9 +32,9 @@ local function variables(shapes, dtype, slots, how)
   return all
 end
 
--- Trains the variables. together: lists of variables; the updates of one list are one compiled step. A variable's
--- list may have a function in place of a tensor; the step calls the function and uses the result. Returns all values
--- and the plan of the first step.
+-- Trains the variables and returns all values, and the plan of the first step. together: lists of variables; one
+-- compiled step updates the variables of one list. An element of the list of a variable's tensors may be a function;
+-- the step then uses its result.
 local function train(kind, all, together, scale)
   local name, slots, attrs, numbers = table.unpack(kind)
   local steps = {}

@@ -1,12 +1,13 @@
-/* hierarchical.c - tests the estimated bytes of a sum between hosts. They must equal the bytes of the plan's
- * channels, and the chosen method must never send more bytes than the other method.
+/* hierarchical.c - tests the estimated bytes of a sum between hosts. The estimate must equal the bytes of the
+ * plan's channels, and the chosen method must never send more bytes than the other method.
  *
- * The test plans every pair of layouts with a sum, on meshes over 2 and over 4 hosts, by both methods: owners read
- * all addends, or running sums pass from host to host. */
+ * The test plans every pair of layouts with a sum, on meshes over 2 and over 4 hosts, by both methods. In the first
+ * method, owners read all addends. In the second, running sums pass from host to host. */
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/parts.h"
 
-/* SIZE: rows and columns of the square matrix. 768 = 16 * 6 * 8: 16 chunks, each of 6 shares of 8 elements. */
+/* SIZE: rows and columns of the square matrix. 768 = 16 * 6 * 8, so the matrix divides into 16 chunks, each of 6
+ * equal parts of 8 elements. */
 enum { DEVICES = 8, MOST_LAYOUTS = 80, SIZE = 768 };
 static const struct cut cut[] = {{2, {4, 4}}, {2, {2, 6}}, {4, {2, 2, 2, 2}}, {4, {1, 3, 3, 1}}};
 

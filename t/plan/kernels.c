@@ -10,8 +10,8 @@ struct count {
     int planted, refused, harmless;
 };
 
-/* Verifies the changed plan, which must be rejected. judge_run() also accepts a plan that computes the same values,
- * because the change is then harmless. */
+/* Verifies the changed plan, which must be rejected. judge_run() also permits that the plan computes the same
+ * values, because the change is then harmless. */
 static void
 judge(struct plan *p, struct count *c)
 {
@@ -29,7 +29,7 @@ judge_run(struct engine *e, struct plan *p, uint64_t want, struct count *c)
         c->harmless += outcome(e, p) == want;
 }
 
-/* ---- kernels ---- */
+/* ---- mistakes in single kernels ---- */
 
 static const struct view *
 views_of(const struct exec *e, int from, int n, struct view *out)
@@ -89,7 +89,7 @@ plant_attribute(struct plan *p, struct task *t, struct count *c)
     judge_kernel(p, t, other_kernel(p, t, &call, exec_made(t->exec)->pieces), c);
 }
 
-/* Changes the kernel's number of micro-batches, so that error messages would report wrong positions. */
+/* Changes the kernel's number of micro-batches. Such a kernel would report wrong positions in error messages. */
 static void
 plant_pieces(struct plan *p, struct task *t, struct count *c)
 {
@@ -133,7 +133,7 @@ plant_turned(struct engine *sim, struct plan *p, struct task *t, uint64_t want, 
     }
 }
 
-/* ---- chains ---- */
+/* ---- mistakes in fused chains ---- */
 
 struct steps {
     struct fuse_step step[64];
@@ -216,9 +216,9 @@ plant_skipped_step(struct plan *p, struct task *t, struct count *c)
 /* ---- tasks that share a kernel ---- */
 
 struct sharing {
-    /* Counts of pairs of tasks. shared: the tasks have a common kernel. of_nodes: the tasks have a common kernel
-     * although their nodes differ. apart: the tasks have different kernels. wrong: the tasks have a common kernel
-     * and must not, or have different kernels and must not. */
+    /* Counts of pairs of tasks. shared: pairs with a common kernel; of_nodes: such pairs whose nodes differ;
+     * apart: pairs with different kernels; wrong: pairs whose kernel is common and should not be, or is not common
+     * and should be. */
     int64_t shared, of_nodes, apart, wrong;
 };
 
@@ -317,7 +317,7 @@ plant_runner(struct plan *p, struct task *t, struct count *c)
     }
 }
 
-/* ---- memory and credits ---- */
+/* ---- mistakes in memory and credits ---- */
 
 static void
 plant_scratch(struct plan *p, struct count *c)
@@ -341,7 +341,7 @@ plant_credits(struct plan *p, struct count *c)
             if (o->nreg < 2 || o->where.kind != IN_ARENA) continue;
             if (o->bytes == 0 || o->where.stride > where_stride(o->bytes))
                 continue; /* results stored in stage slots may have more registers than requested */
-            if (o->where.nact_offset) continue; /* results with per-act offsets may have more registers, too */
+            if (o->where.nact_offset) continue; /* the same holds for results with per-act offsets */
             o->nreg = 1;
             o->once = p->task[i].nact / o->every <= 1;
             judge(p, c);

@@ -10,7 +10,7 @@
 
 enum { MOST_STAGES = 64 };
 
-/* ---- lanes ---- */
+/* ---- bounds of single lanes ---- */
 
 /* Returns the largest bound over all subsets of acts. */
 static int64_t
@@ -30,7 +30,8 @@ all_sets(const struct lower_bound_acts *acts, int n)
     return most;
 }
 
-/* Tries all lanes of n acts whose head, work and tail are each less than `below`. */
+/* Tries all lanes of n acts. Each act has a head (time before it), work and a tail (time after it), each less than
+ * `below`. */
 static void
 try_lanes(int n, int64_t below)
 {
@@ -50,7 +51,7 @@ try_lanes(int n, int64_t below)
        (int)below);
 }
 
-/* ---- pipelines ---- */
+/* ---- bounds of pipelines ---- */
 
 /* A pipeline whose stages are placed round robin or V-shaped. */
 struct stage_plan {
@@ -177,11 +178,12 @@ try_grid(uint64_t *rng)
     }
 }
 
-/* ---- formulas ---- */
+/* ---- known formulas ---- */
 
-/* Simulates one stage per device with the pool sizes of lookahead 1. Acts run in the order forward, backward, weight
- * gradient. Returns true if the simulated time fits `want`, the time by the schedule's formula, and no stage exceeds
- * its pools. exact: the time and the lower bound must equal `want`; otherwise the time must be at most `want`. */
+/* Simulates one stage per device with the pool sizes of lookahead 1. Acts run in the order forward, backward,
+ * weight gradient. want: time by the schedule's formula. exact: the simulated time and the lower bound must equal
+ * `want`; otherwise the time must be at most `want`. Returns true if this holds and no stage holds more than its
+ * pools. */
 static bool
 keeps_lag(struct stage_plan *s, bool split, int64_t want, bool exact)
 {

@@ -3,7 +3,7 @@
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
--- Returns the bytes of a device's arena. Arenas never shrink, so no two programs of this test may use the same
+-- Returns the size of a device's arena, bytes. Arenas never shrink, so each program of this test needs its own
 -- device.
 local function arena(device)
   for _, d in ipairs(rille.devices()) do
@@ -25,7 +25,8 @@ tap.group("memory does not grow with the length of a chain", function()
   tap.is(long, short, "9,000 products need as much memory as 20")
 end)
 
--- Trains a perceptron of K layers on ROWS rows in `pieces` micro-batches. Returns the bytes of the device's arena.
+-- Trains a perceptron of K layers on ROWS rows in `pieces` micro-batches. Returns the size of the device's arena,
+-- bytes.
 local function train(device, pieces)
   local K <const>, N <const>, ROWS <const> = 12, 32, 512
   local p = rille.placement("cpu", {device})
@@ -48,7 +49,8 @@ tap.group("micro-batches reduce memory", function()
   tap.ok(eighth <= 0.2 * whole, "eight micro-batches need at most 0.2 of the arena", ("%d of %d bytes"):format(eighth, whole))
 end)
 
--- Checks memory if moves have their own streams: a move that waits for a kernel cannot run beside this kernel.
+-- Checks the memory of moves that have their own streams. A move that waits for a kernel cannot run at the same time
+-- as this kernel, so at most two values are live.
 tap.group("between kernels and moves at most two values are live", function()
   local ROWS <const>, N <const> = 2048, 8
   local p = rille.placement("cpu", {0, 1})

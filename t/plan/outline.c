@@ -12,13 +12,14 @@
 
 struct count {
     int programs, read, same, equal_plans, apart;
-    int numbered, hops, moves, ordered, changes, count_differing, credits; /* numbers of decisions seen in outlines */
+    /* numbers of decisions of each kind in all outlines */
+    int numbered, hops, moves, ordered, changes, count_differing, credits;
 };
 
-/* ---- decisions ---- */
+/* ---- checking the decisions of an outline ---- */
 
-/* Checks hops. Hops must be sorted by step and operand and numbered without gaps. Each hop must start from the
- * layout at which the previous hop ends. */
+/* Checks the hops (single steps of moves) of an outline. They must be sorted by step and operand and numbered
+ * without gaps. Each hop must start from the layout at which the previous hop ends. */
 static bool
 in_order(const struct outline *o)
 {
@@ -37,7 +38,7 @@ in_order(const struct outline *o)
     return good && number == o->nmove;
 }
 
-/* Checks that the moves of a one-host plan are the outline's numbered hops, in the same order. */
+/* Checks that the moves of a one-host plan are the numbered hops of its outline, in the same order. */
 static bool
 as_numbered(const struct outline *o, const struct plan *p)
 {
@@ -62,7 +63,7 @@ count_differing(const struct outline *o, struct count *c)
     c->count_differing += memcmp(o->digest, other, sizeof other) != 0;
 }
 
-/* Changes one decision and checks that the digest differs. */
+/* Changes one decision, a field of an outline; the outline's digest must differ. Then restores the field. */
 #define TELL(field, otherwise)                                                                                         \
     do {                                                                                                               \
         __typeof__(field) kept_ = (field);                                                                             \
@@ -97,7 +98,7 @@ change_hop(struct outline *o, int32_t i, struct count *c)
     TELL(h->name, "by hand");
 }
 
-/* Adds one micro-batch to the pool of each stage. If the larger pools change credits, the digest must differ. */
+/* Makes each stage's pool larger by one micro-batch. If this changes the credits, the digest must differ. */
 static void
 change_credits(struct outline *o, struct count *c)
 {
@@ -139,7 +140,7 @@ try_decisions(struct rille_session *s, const struct plan *p, uint64_t *rng, stru
     outline_free(&o);
 }
 
-/* ---- size ---- */
+/* ---- the size of outlines ---- */
 
 /* Returns a program on n devices: a product of a split and a replicated matrix, a product with a partial result, and
  * a move of each product. */

@@ -1,7 +1,6 @@
--- packed.lua - tests that registers of language models' training steps need little more memory than the peak of bytes in use.
---
--- The recipes are data parallel, zero 3, and stages with either. Also tests a pipeline of many micro-batches. Devices
--- are meta devices, so nothing is computed.
+-- packed.lua - tests that the registers of language models' training steps need little more memory than the peak of
+-- bytes in use. The recipes are data parallelism, ZeRO 3, and stages with either. Another test is a pipeline of many
+-- micro-batches. Devices are meta devices, so nothing is computed.
 
 local tap = dofile("t/lib/tap.lua")
 local packed = dofile("t/lib/packed.lua")

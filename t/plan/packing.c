@@ -111,7 +111,7 @@ pipeline(struct net *n, struct rille_tensor *x, const int *dealt, int nstage, in
     return head ? call(n, "gelu", product(n, x, WIDTH, head * WIDTH), NULL) : x;
 }
 
-/* Makes the input, which has the rows of all heads, on devices 0 to n - 1. */
+/* Opens a session and makes the input, with the rows of all heads, on devices 0 to n - 1. */
 static void
 open_net(struct net *b, int32_t n)
 {
@@ -146,7 +146,7 @@ check_plan(const struct plan *p, const char *name)
     ok(least >= 1 && ratio <= 1.05, "%s: registers take %.3f of the lower bound", name, ratio);
 }
 
-/* Returns the index of the task's first input with per-act offsets on the device; -1: none. */
+/* Returns the index of the task's first input that is stored at per-act offsets on the device; -1: none. */
 static int32_t
 berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 {
@@ -159,7 +159,7 @@ berth_that_is_read(const struct plan *p, const struct task *t, int32_t device)
 
 static int nread;
 
-/* Places the result of an act over an input of the same act. The verifier must reject the plan. */
+/* Stores the result of an act at the offset of an input of the same act. The verifier must reject the plan. */
 static void
 test_berths(const struct plan *p, const char *name)
 {
@@ -255,7 +255,8 @@ static void
 test_pipelines(void)
 {
     static const struct {
-        /* layers: number per stage. The test tries `least` micro-batches, then twice as many, up to `most`. */
+        /* layers: number of layers per stage. least, most: the test tries `least` micro-batches, then twice as
+         * many, up to `most`. */
         int layers, least, most;
     } size[] = {{1, 4, 16}, {2, 4, 16}, {4, 8, 8}, {12, 8, 8}};
     for (size_t i = 0; i < countof(net_schedules); i++)

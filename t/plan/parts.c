@@ -16,7 +16,7 @@ struct count {
     int programs, parts, refused, compiled, connected, ordered, joined, same, channels, handed, transfers, tasks;
 };
 
-/* Checks that the moves of a partition are moves of the one-host plan, in the order of the outline's hops. */
+/* Checks that each move of a partition is a move of the one-host plan, and that they have the same order. */
 static bool
 in_order(const struct plan *part, const struct plan *whole)
 {
@@ -51,7 +51,8 @@ count_handed(const struct plan *p)
     return n;
 }
 
-/* Adds later[m] ns to the clock of partition m. Returns true if every message is then received after it is sent. */
+/* Returns true if every message is received after it is sent, once later[m] ns are added to the times of partition
+ * m. */
 static bool
 is_caused(const struct plan *p, const int32_t *first, int n, const struct act_time *act, int64_t nact,
           const int64_t *later)
@@ -62,7 +63,7 @@ is_caused(const struct plan *p, const int32_t *first, int n, const struct act_ti
     bool good = true;
     for (int64_t i = 0; i < nact; i++) count[act[i].task + 1]++;
     for (int32_t i = 1; i <= p->ntask; i++) count[i] += count[i - 1];
-    /* count[i]: index just after the acts of task i */
+    /* count[i] is now the index after the last act of task i */
     for (int64_t i = 0; i < nact; i++) at[count[act[i].task]++] = &act[i];
     for (int32_t i = 0; i < p->ntask; i++) {
         const struct task *t = &p->task[i];
@@ -149,7 +150,7 @@ try_cut(struct rille_session *s, const struct bench *whole, int status, const st
     n->parts++;
     parts_map(&x, c);
     bool good = !parts_compile(&x, bytes, s->atlas);
-    /* expected error: each micro-batch of this program would read a sum over all micro-batches */
+    /* Skips an invalid program: each micro-batch would read a sum over all micro-batches. */
     bool refused = strstr(err_text(), "is known only after the last");
     if (!good && refused) {
         n->parts--;
@@ -206,8 +207,8 @@ try_seed(struct rille_session *s, uint64_t seed, bool pieces, struct count *n)
     plan_free(&p);
 }
 
-/* Runs random programs. With kind DEV_ASYNC or a GPU kind, each host also has devices of that kind. Plans then have
- * channels, transfers, and channels after transfers. */
+/* Runs random programs. If `kind` is DEV_ASYNC or a GPU kind, each host also has devices of that kind. Values
+ * between these devices then pass through transfers and channels. */
 static void
 random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
 {
@@ -231,8 +232,8 @@ random_programs(struct rille_session *s, uint64_t seed, int kind, int most)
          n.tasks, n.channels, n.handed, n.transfers);
 }
 
-/* Runs programs that once deadlocked. In each, a value live until after the last micro-batch shared memory with a
- * value per micro-batch, or with a value sent early. */
+/* Runs programs that once deadlocked. In each, two values shared memory: one was live until after the last
+ * micro-batch, the other was made per micro-batch or sent early. */
 static void
 found_once(struct rille_session *s)
 {
@@ -359,13 +360,13 @@ try_failure(struct parts *x, enum failure failure, uint64_t seed, struct tally *
     if (failure != BAD_DATA) n->again += parts_again(x) == 0;
 }
 
-/* Checks failures: bad data on one host must prevent updates on all hosts; a failed act or a stop on one host must
- * end the run on all hosts; the next run must succeed. */
+/* Checks failures. Bad data on one host must prevent the updates on all hosts. A failed act, or a stop on one
+ * host, must end the run on all hosts. The next run must succeed. */
 static void
 failures(struct rille_session *s, uint64_t first, int kind)
 {
     struct tally n = {0};
-    /* draws many cases, because few programs are suitable */
+    /* draws many programs, because only few have an update that waits for a check */
     uint64_t cases = 4 * (uint64_t)share_of(getenv("RILLE_LONG") ? 6000 : 1500, &first);
     other_kind = kind;
     for (uint64_t seed = first; seed < first + cases; seed++) {
@@ -416,8 +417,8 @@ plant(struct plan *p, int kind, int32_t at)
     }
 }
 
-/* Returns true if the partition's own verifier, or the comparison of lists with another partition, finds the
- * mistake. */
+/* Returns true if the partition's own verifier finds the mistake, or if the partition's list of channels does not
+ * match that of another partition. */
 static bool
 is_found(struct parts *x, int m)
 {
@@ -427,8 +428,8 @@ is_found(struct parts *x, int m)
     return false;
 }
 
-/* Changes a byte of a channel list, or truncates the list. The list must be rejected, except for a changed task
- * number, because task numbers are not compared. */
+/* Changes a byte of a list of channels, or truncates the list. The list must be rejected, unless only a task
+ * number changed, because task numbers are not compared. */
 static void
 spoil_list(struct parts *x, int m, uint64_t *rng, int *tried, int *accepted)
 {

@@ -16,8 +16,8 @@ local function arenas(step)
   return bytes
 end
 
--- Returns three numbers for the device with the largest arena: the quotient of arena and peak bytes in use in
--- simulated runs, the arena, and the peak.
+-- Returns three numbers for the device with the largest arena: arena / peak, the arena, and the peak of bytes in use
+-- in simulated runs.
 local function packed(step)
   local bytes, device, live = arenas(step), 1, 0
   for d = 2, #bytes do if bytes[d] > bytes[device] then device = d end end
@@ -35,7 +35,8 @@ local function check(name, step)
   tap.ok(ratio <= 1.05, ("%s: %.3f"):format(name, ratio), ("%d bytes, %d in use"):format(bytes, live))
 end
 
--- Returns the loss function of a language model. (The next function makes the training step of any model.)
+-- Returns the loss function of a language model, as opposed to the next function, which makes the training step of
+-- any model.
 local function language(net, vocab) return function(x, y) return net(x):reshape{-1, vocab}:cross_entropy(y:reshape{-1}) end end
 local function trainer(net, loss_of, options)
   local opt = optim.AdamW(net:parameters(), {lr = 1e-3})

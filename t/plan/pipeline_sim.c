@@ -89,8 +89,8 @@ main(void)
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
     int tried = 0;
     alarm(HANG);
-    /* Schedules with several stages per device run on 3 devices or more. Only "interleaved" also runs on 2 devices:
-     * for the other schedules, the search treats each inner stage as two stages of one task each. */
+    /* Tries schedules with several stages per device on 3 devices or more. Only "interleaved" is also tried on 2
+     * devices, where the search treats each inner stage of the others as two stages of one task. */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};
         for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {

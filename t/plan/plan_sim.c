@@ -20,7 +20,8 @@ random_costs(const struct plan *p, uint64_t *rng)
     return cost;
 }
 
-/* Checks a simulated run. Acts are listed in the order in which they end, so the acts of a lane are in order, too. */
+/* Checks that the acts of each lane (a device, or a thread if `threads`) do not overlap. Acts are listed by the
+ * time at which they end, so those of one lane are in order. */
 static bool
 one_at_a_time(const struct plan *p, const struct act_time *act, int64_t n, bool threads)
 {
@@ -44,8 +45,8 @@ keeps_floor(const struct plan *p, const struct act_time *act, int64_t n)
     return floor <= (n ? act[n - 1].end : 0) && (floor > 0 || work == 0);
 }
 
-/* Simulates lanes that wait for the next act of their schedule row. Returns true if each act runs once, after its
- * inputs, one at a time on a device, and the run is not faster than the lower bound. */
+/* Simulates lanes that wait for the next act of their schedule row. Returns true if each act runs once and after
+ * its inputs, each device runs one act at a time, and the run is not faster than the lower bound. */
 static bool
 keeps_rows(const struct plan *p, const int64_t *cost, uint64_t *rng, struct arena *a, struct count *c)
 {

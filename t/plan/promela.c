@@ -96,7 +96,8 @@ try_plan(struct plan *p, struct count *c)
     str_free(&s);
 }
 
-/* Returns true if a task of the plan fills the same register twice for a reader on another thread. */
+/* Returns true if the plan depends on credits: a task fills a register again that a reader on another thread must
+ * first release. */
 static bool
 has_credits(const struct plan *p)
 {
@@ -109,7 +110,8 @@ has_credits(const struct plan *p)
     return false;
 }
 
-/* Puts two mistakes into a model: a writer does not wait for credits; another thread never releases a register. */
+/* Puts two mistakes into a model. First, a writer does not wait for credits. Second, another thread never releases
+ * a register. */
 static void
 plant(struct plan *p, struct count *c)
 {

@@ -57,7 +57,8 @@ start(void *arg, int rank, const char *address, const unsigned char secret[RILLE
     return *pid < 0;
 }
 
-/* Traces a training step. hosts: number of hosts of the two workers; 0: this process runs the step alone. */
+/* Traces a training step. hosts: number of hosts of the two workers; 0: no workers, this process runs the step
+ * alone. */
 
 static struct rille_graph *
 begin(struct net *n, const struct dealt *how, int hosts)
@@ -70,7 +71,7 @@ begin(struct net *n, const struct dealt *how, int hosts)
     return net_stages(n, how->schedule, how->nstage, how->stage, PIECES, WIDTH);
 }
 
-/* ---- rows ---- */
+/* ---- computing schedule rows ---- */
 
 /* Returns the cost of a task, equal in all processes: a hash of the task; small for moves. */
 static int64_t
@@ -150,8 +151,8 @@ set_times(struct rille_graph *g)
     }
 }
 
-/* Records the losses of three kinds of runs: without schedule rows, with rows computed from the step's measured
- * times, and with the rows of give_rows(). */
+/* Records the losses of three kinds of runs: first without schedule rows; then with rows that the step computes,
+ * from the costs of cost_of() in place of measured times; last with the rows of give_rows(). */
 static void
 look(const struct dealt *how, int hosts, struct seen *out)
 {

@@ -12,7 +12,7 @@ enum { DEVICES = 4, PIECES = 8, WIDTH = 8, TRIES = 5, RUNS = 3 };
 
 static const int64_t FOR_EVER = 1000000000000000000;
 
-/* A pipeline: device kind, bus, schedule, and the device of each stage. */
+/* A pipeline. kind: device kind; bus: message bus; schedule: its name; dealt: device of each stage. */
 struct stages_on {
     const char *kind, *bus, *schedule;
     const int *dealt;
@@ -53,7 +53,8 @@ in_order(const struct lane_rows *r, const struct act_time *act, int64_t n)
     return good && done == r->first[r->nlane];
 }
 
-/* Makes rows of all lanes for random costs. Keeps a row that changes no order, and lets lanes wait without limit. */
+/* Computes rows of all lanes from random costs. Every lane gets a row, even if it changes no order, and may wait
+ * for the next act of its row without a time limit. */
 static void
 make_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -68,7 +69,7 @@ make_rows(struct rille_graph *g, uint64_t *rng)
     free(cost);
 }
 
-/* Shuffles each lane's row, and limits the lane's wait to a random short time. */
+/* Shuffles the row of each lane, so that no lane can follow it. Limits the wait of lanes to a random short time. */
 static void
 break_rows(struct rille_graph *g, uint64_t *rng)
 {
@@ -122,7 +123,7 @@ try_rows(const struct stages_on *x, const double *loss, uint64_t *rng, struct co
     net_close(&n);
 }
 
-/* Returns the number of edges between stages on different devices. Sets *done to false if one of these edges
+/* Returns the number of edges between stages on different devices. Sets *done to false if one of the edges
  * notifies its reader before the work is done. */
 static int
 crossings(const struct plan *p, bool *done)
@@ -161,7 +162,7 @@ test(struct stages_on x, uint64_t *rng)
     is_int(c.live, TRIES, "runs with shuffled rows end with the same losses");
 }
 
-/* Checks runs on the simulator, which may choose any ready act. Lanes must follow their rows on the simulator, too. */
+/* Checks runs on the simulator, which may choose any ready act. Lanes must follow their rows there, too. */
 static void
 simulate(struct stages_on x, uint64_t *rng)
 {

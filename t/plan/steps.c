@@ -104,7 +104,7 @@ trace(struct net *b, const struct step *t)
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}};
 
-/* A training step on devices of one kind, with its plan and its results on one host. */
+/* A training step on devices of one kind, with its one-host plan and the results of that plan. */
 struct stepped {
     struct net net;
     struct bench whole;
@@ -137,8 +137,8 @@ step_close(struct stepped *t)
     net_close(&t->net);
 }
 
-/* Checks that the partition has channels and results. The partition must have transfers exactly if host code cannot
- * read its devices' memory. */
+/* Checks that the partition has channels and results. It must have transfers if and only if host code cannot read
+ * the memory of its devices. */
 static bool
 is_whole(const struct plan *p)
 {

@@ -27,7 +27,7 @@ on_cpu(struct rille_session *s, const struct layout *l)
 static void
 all_on_cpu(struct rille_session *s, int n, const struct layout *const *list)
 {
-    /* the program is new and has no other user, so changes are allowed */
+    /* replaces layouts of the program in place, which is allowed because nothing else uses this new program */
     const struct layout **l = (const struct layout **)(uintptr_t)list;
     for (int k = 0; k < n; k++)
         if (l[k]) l[k] = on_cpu(s, l[k]);
@@ -94,7 +94,7 @@ there_and_back(struct rille_session *s, const struct layout *from, const struct 
     return plan_moves_of(s, 6, from, 2, (const struct layout *[]){to, from});
 }
 
-/* Returns true for a move that is impossible: P(sum) cannot become P(max). */
+/* Returns true for a move that changes the layout and is possible: P(sum) cannot become P(max). */
 static bool
 is_move(const struct layout *from, const struct layout *to)
 {

@@ -6,7 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local places = {line = {0, 1, 2, 3}, grid = {{0, 1}, {2, 3}}, pair = {0, 1}}
 local modes = {true, "propagate", "recursive", "greedy"}
 
--- Columns: name, function that returns the step's function for a variable w, indices of the arguments that are
+-- Columns: name; function that returns the step's function for a variable w; indices of the arguments with sbp =
 -- "auto".
 local functions = {
   {"product", function(w) return function(x) return x:matmul(w):relu():sum(0) end end, {1}},

@@ -7,8 +7,8 @@ local tap = dofile("t/lib/tap.lua")
 local P = rille.placement
 local line = {"cpu", {0, 1, 2, 3}}
 local square = {"cpu", {{0, 1}, {2, 3}}}
--- Pairs of meshes: one without axes of size 1, and one with such axes. The third column has the positions of the
--- first mesh's axes in the second mesh.
+-- Pairs of meshes: one without axes of size 1, and one with such axes. Third column: for each axis of the first mesh,
+-- its position in the second mesh.
 local meshes = {
   {line, {"cpu", {{0}, {1}, {2}, {3}}}, {1}},
   {line, {"cpu", {{0, 1, 2, 3}}}, {2}},
@@ -24,7 +24,8 @@ local function axes(ranks)
   return n
 end
 
--- Returns an SBP list for all axes: `entries` on the axes at positions `at`, `other` on the axes of size 1.
+-- Returns an SBP list for n axes: `entries` on the axes at positions `at`, and `other` on the remaining axes, which
+-- have size 1.
 local function spread(entries, at, n, other)
   local sbp = tap.list(n, function() return other end)
   for k, a in ipairs(at) do sbp[a] = entries[k] end
@@ -76,8 +77,8 @@ for _, name in ipairs{"a sum of rows", "a training step"} do
   end
 end
 
--- Tries many axes. In a long program, operators have few candidates; in a short program, they have all candidates.
--- The candidate that a strategy requests must be one of them.
+-- Tries many axes. Operators of a short program have all candidates, those of a long program only few. The candidate
+-- that a strategy requests must be one of them.
 local cube = P("cpu", {{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}})
 
 local function chain(length, strategy)

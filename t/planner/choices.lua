@@ -16,7 +16,7 @@ tap.group("two plain tensors", function()
   tap.is(z:totable(), (x + y):totable(), "the sum is that of one device")
 end)
 
--- Checks the table of sbp/README.md.
+-- Checks the layouts and bytes in the table of sbp/README.md.
 tap.group("sums and products", function()
   local small, wide, column = rille.ones({64, 64}), rille.ones({64, 1024}), rille.ones({64})
   for _, t in ipairs{
@@ -32,8 +32,8 @@ tap.group("sums and products", function()
   end
 end)
 
--- Checks maxima of infinities. The identity of a maximum is -inf, and arithmetic with -inf would give NaN if the full
--- value has an infinity.
+-- Checks maxima of values that contain infinities. Ranks without an addend contribute -inf, the identity of a
+-- maximum. Arithmetic with -inf would give NaN if the complete value contains an infinity.
 tap.group("infinities on a mesh", function()
   local inf = math.huge
   local x = rille.tensor{{inf, 1, 2, 3}, {4, -inf, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, inf}}
@@ -166,7 +166,7 @@ end)
 tap.group("operators that need the sum of a partial value", function()
   local inf = math.huge
   local P3 = rille.placement("cpu", {0, 1, 2})
-  -- in each case two of three ranks have no elements; these ranks contribute the identity of max or min, an infinity
+  -- In each case, two of three ranks have no elements. They contribute the identity of the reduction, an infinity.
   for name, sign in pairs{max = 1, min = -1} do
     local one = rille.full({1, 2}, 3):max{axis = 0}
     local x = rille.full({1, 2}, 3, {placement = P3, sbp = "S(0)"})
@@ -190,7 +190,7 @@ tap.group("operators that need the sum of a partial value", function()
   end
 end)
 
--- Checks that explain() reports the shape of an operator's results, and the largest shard of a rank.
+-- Checks what explain() reports about an operator: the shape of its results, and the largest shard that a rank has.
 tap.group("the largest shard of a rank", function()
   local wrong, tried = {}, 0
   local P, Q = rille.placement("cpu", {0, 1, 2}), rille.placement("cpu", {{0, 1, 2}, {3, 4, 5}})

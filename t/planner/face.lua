@@ -119,8 +119,8 @@ tap.group("leaves with sbp = auto", function()
   tap.fails(function() rille.ones({4, 4}, {placement = P}):exp():to_global{sbp = "auto"} end, {"auto", "variables"}, "to_global refuses \"auto\" for computed values")
 end)
 
--- Calls two graphs that share variables, in any order, with many or few rows. The first plan fixes the layouts for the
--- other graph.
+-- Calls two graphs that share variables, in each order, with many or few rows. The layouts that the first plan
+-- chooses must hold for the other graph, too.
 tap.group("graphs that share variables agree", function()
   local P = place("line")
   local function rows(n, sbp) return rille.ones({n, 64}, {placement = P, sbp = sbp}) / 64 end
@@ -156,8 +156,8 @@ tap.group("graphs that share variables agree", function()
   tap.ok(n > 1, "different first batches give different layouts", n)
 end)
 
--- Checks the price of a read-only variable's layout. The price must be the cost that is saved if the planner may
--- choose the layout.
+-- Checks the price of a fixed layout of a variable that is only read. The price must be the cost that the plan saves
+-- if the planner may choose the layout.
 tap.group("the layout of a read-only variable is a hint", function()
   local P = place("line")
   for _, sbp in ipairs{"B", "S(0)", "S(1)", "auto"} do
@@ -180,8 +180,8 @@ tap.group("the layout of a read-only variable is a hint", function()
   end
 end)
 
--- Checks rille.whatif() with other meshes: layouts and strategies that the user has specified are kept on a mesh with
--- the same number of axes, and ignored on all other meshes. A memory limit far above the need does not change the report.
+-- Checks rille.whatif() with other meshes. It must keep the user's layouts and strategies on a mesh with the same
+-- number of axes, and ignore them on any other mesh. A memory limit far above the need must not change the report.
 tap.group("on other clusters", function()
   local P = place("line")
   local function step_of(sbp, strategy)
@@ -205,7 +205,7 @@ tap.group("on other clusters", function()
       for _, c in ipairs(op.candidates) do all, open = all + 1, open + (c.regret ~= c.regret_high and 1 or 0) end
     end
     local name = table.concat(mesh, " x ") .. ", a distant memory limit: "
-    if e.gap == 0 and far.gap == 0 then -- a search that the time limit ends may differ a little
+    if e.gap == 0 and far.gap == 0 then -- compares exactly only if no time limit ended a search
       tap.is({far.cost, far.bound, far.memory, far.bytes}, {e.cost, e.bound, e.memory, e.bytes}, name .. "the same plan, bound and memory")
     end
     tap.ok(#mesh > 1 or e.gap == 0 and far.gap == 0 and open == 0, name .. "regrets are exact", open .. " of " .. all)

@@ -65,8 +65,8 @@ local cases = {
     {{"to_global", 2, "argument f32{64, 64} (S(0), B)", 1, "to_global (B, S(1))", 2, "(S(0), B)", "(B, S(1))", 16384}}},
 }
 
--- Returns true if each reported conflict is a move in explain() with equal bytes, and all these moves together take
--- no more time than the step.
+-- Returns true if each reported conflict is a move in explain() with equal bytes, and all conflicts together take at
+-- most the time of the step.
 local function are_moves(e)
   local ns = 0
   for _, m in ipairs(e.meetings) do

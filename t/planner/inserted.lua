@@ -10,8 +10,8 @@ local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2,
 local D <const>, ROWS <const> = 16, 32
 local file = debug.getinfo(1, "S").short_src
 
--- Trains with options c: zero of a recipe, zero of a graph, recompute, offload, micro-batches, planner mode. Returns two
--- losses, the step, and the number of a source line before the step's function.
+-- Trains with the options c: {zero of a recipe, zero of a graph, recompute, offload, micro-batches, planner mode}.
+-- Returns two losses, the step, and the number of a source line just before the step's function.
 local function train(c)
   rille.manual_seed(3)
   local net = nn.Sequential(nn.SwiGLU(D, 2 * D), nn.LayerNorm(D), nn.Linear(D, D))
@@ -33,7 +33,7 @@ local function same_list(a, b)
   return true
 end
 
--- Returns true if the first candidate of each operator is the one that runs.
+-- Returns true if, for each operator, the first reported candidate is the one that runs.
 local function are_chosen(e)
   for _, op in ipairs(e.ops) do
     local c = op.candidates[1]
@@ -114,8 +114,8 @@ for _, pieces in ipairs{1, 2} do
 end
 tap.is(tried, 2 * (5 * 3 * 2 + 4 * 2 * 4), "all combinations were tried")
 
--- Compares each regret with the extra cost of a step whose strategy forces the candidate. If a hint's value is
--- gathered twice, the hint is reported once, with the cost of both gathers.
+-- Checks regrets. The regret of a candidate must equal the extra cost of a step in which a strategy forces this
+-- candidate. If a hint's value is gathered twice, explain() reports the hint once, with the cost of both gathers.
 do
   local function planned(c, strategy, sbp)
     rille.manual_seed(3)
@@ -130,7 +130,7 @@ do
     for _ = 1, 2 do step(rille.randn({ROWS * 8, D}, {placement = line, sbp = "S(0)"})) end
     return step:explain(), step
   end
-  -- Returns, per operand, the number of shards along each axis.
+  -- Returns, for each operand, the number of shards along each axis.
   local function cuts(inputs)
     local list = {}
     for i, sbp in ipairs(inputs) do
@@ -154,7 +154,7 @@ do
       for key, regret in pairs(least) do
         local a, b, x, y = key:match("(%d) (%d), (%d) (%d)")
         local f = planned(c, {{tonumber(a), tonumber(b)}, {tonumber(x), tonumber(y)}}, "B")
-        local more = f.cost - e.cost -- includes the cost of a recomputed call twice
+        local more = f.cost - e.cost -- a recomputed call counts twice here, once in its regret
         tap.ok(recompute and more >= regret or more == regret, ("%ssplit into %s: regret %d ns, forced plan costs %d ns more"):format(name, key, regret, more))
         forced = forced + 1
       end

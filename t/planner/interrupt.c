@@ -14,7 +14,8 @@ ones(struct rille_session *s, const struct rille_layout *at)
     return t;
 }
 
-/* Plans the product x x. interrupted: sends an interrupt during tracing. Returns the status of rille_trace_end(). */
+/* Plans the product of x and x. interrupted: true: sends an interrupt during tracing. Returns the status of
+ * rille_trace_end(). */
 static int
 plan(struct rille_session *s, struct rille_tensor *x, const char *mode, int64_t limit, bool interrupted)
 {

@@ -18,7 +18,7 @@ local make = {
   function(v, i, w) return function() return v[i - 1]:matmul(w.square) end end,
   function(v, i) return function() return v[i - 1]:softmax(-1) end end,
 }
-local SHARE <const> = {9, 15, 17, 18, 20} -- probabilities of the five kinds of operators, cumulative, in twentieths
+local SHARE <const> = {9, 15, 17, 18, 20} -- cumulative probabilities of the five kinds of operators, in twentieths
 
 local function chain(seed)
   math.randomseed(seed)

@@ -5,8 +5,8 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local programs, place, _, train = dofile("t/lib/planned.lua")
 
--- Calls try(k) for k = n down to 1. try plans with k / n of the needed memory as the limit, and returns true if a
--- plan meets the limit. After the first failure, only k = 1 is tried (RILLE_LONG: all).
+-- Calls try(k) for k = n, ..., 1. try() plans with k / n of the needed memory as the limit, and returns true if a
+-- plan meets the limit. After the first k that fails, only k = 1 is tried (RILLE_LONG=1: all k).
 local function shares(n, try)
   local met = true
   for k = n, 1, -1 do
@@ -24,8 +24,8 @@ do
   tap.ok(not good and tostring(why):find("in 1 byte per device", 1, true), "the error for one byte says 1 byte: " .. tostring(why))
 end
 
--- Checks that a plan holds no more than its limit. If no plan exists, the error must name a least limit, for which a
--- plan exists.
+-- Tries memory limits. A plan must not exceed its limit. If no plan meets the limit, the error must name the least
+-- limit, and a plan must exist for this one.
 do
   local function most(limit, sbp, mode, program)
     rille.manual_seed(1)
@@ -94,7 +94,8 @@ do
       if good then
         tap.ok(held <= limit and k > 1, name .. "no device of the pipeline holds more than the limit", held)
         tap.is(bits, want, name .. "the same bits")
-        local reported = k % 4 > 0 or step:explain().bound > 0 -- in three of four cases explain() computes regrets first
+        -- calls explain(), which also computes regrets, in every fourth case only
+        local reported = k % 4 > 0 or step:explain().bound > 0
         tap.ok(reported and #step:hints() > 0, name .. "explain() has a bound and hints")
       else
         least = math.tointeger(tostring(held):match("needs (%d+)$") or tostring(held):match("the least[%a ]* is (%d+)"))
@@ -148,7 +149,8 @@ tap.group("a bound within a limit", function()
       local good, why = pcall(step, x)
       return good and step:explain(), why
     end
-    planned("propagate") -- this step chooses layouts for "auto" and creates the gradients, so that the next steps plan the same program
+    -- plans once to choose layouts for "auto" and to create gradients, so that the next steps plan equal programs
+    planned("propagate")
     local much = planned("propagate").memory
     for _, limit in ipairs{much, much * 3 // 4} do
       local e, why = planned("propagate", limit)

@@ -48,9 +48,9 @@ local function step_of(program, hint, options)
   return step, x, ids, rille.randint(0, 8, {ROWS}, at)
 end
 
--- Returns eight values: bytes that the fullest device holds; reported bytes; reported scratch memory; scratch memory of
--- the plan; bytes held in the first call; whatif's report for the same mesh; true if whatif chose the same plan; the
--- cost.
+-- Trains a program. Returns eight values: bytes that the fullest device holds; reported bytes; reported scratch
+-- memory; scratch memory of the plan; bytes held in the first call; whatif's report for the same mesh; true if whatif
+-- chose the same plan; the cost.
 local function train(program, hint, limit, seconds)
   local step, x, ids, y = step_of(program, hint, {time_limit = seconds or limit and 1 or 0.3, memory_limit = limit})
   step(x, ids, y)
@@ -62,9 +62,9 @@ local function train(program, hint, limit, seconds)
   return held_by(step), reported.memory, reported.scratch, scratch, first, far, far.cost == reported.cost, reported.cost
 end
 
--- Checks that the reported scratch memory is the plan's. On the step's own mesh, whatif must report the memory of the
--- step's plan. KEPT: bytes that a mixture of experts keeps after tracing, because the load balance reads an earlier
--- value of the router.
+-- Checks that the reported scratch memory is that of the plan, and that whatif reports the plan's memory for the
+-- step's own mesh. KEPT: bytes that a mixture of experts holds after tracing, because the load balance reads an
+-- earlier value of the router.
 local KEPT <const> = {moe = 16 * 4 * 4}
 local alike, tried = 0, drawn(some and 2 or 5, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)
 for _, draw in ipairs(tried) do
@@ -81,9 +81,9 @@ end
 
 tap.ok(alike >= #tried // 2, "at least half of the cases chose the same plan", alike)
 
--- Checks memory with micro-batches. A value read in backward, and a copy read in both phases, have one register per
--- micro-batch in flight (by the schedule). A sum over micro-batches lives from the first micro-batch on; a value made
--- once lives until the last micro-batch ends.
+-- Checks memory with micro-batches. A value read in backward, and a copy read in both phases, need a register for
+-- each micro-batch in flight. A sum over micro-batches lives from the first micro-batch on. A value made once lives
+-- until the last micro-batch ends.
 for _, draw in ipairs(drawn(some and 2 or 8, {"gpipe", "1f1b"}, {2, 4, 8}, {"dp", "tp", "dp x tp", "fsdp", "free"}, names)) do
   local name, how, pieces, schedule = table.unpack(draw)
   local step, x, ids, y = step_of(programs[name], hints[how], {time_limit = 0.1, micro_batches = pieces, schedule = schedule})
@@ -112,8 +112,8 @@ for _, how in ipairs{"tp", "fsdp"} do
   local again, _, _, _, first = train(programs.mlp, hints[how], least)
   tap.ok(math.max(again, first) <= least, ("%s: the least limit, %d bytes, has a plan of %d"):format(how, least, again))
 end
--- Checks a norm over split columns. Computed in parts, the norm moves fewer bytes but needs more memory, so below
--- some limit it is computed in one piece. The least limit in the error must consider both methods.
+-- Checks a norm over split columns. If it is computed in parts, it moves fewer bytes but needs more memory. So below
+-- some limit it must be computed in one piece. The least limit in the error must consider both methods.
 do
   local line = hints.dp[1]
   local along, at = {placement = line, sbp = "S(0)"}, {placement = line, sbp = "S(1)"}
@@ -135,7 +135,7 @@ do
   tap.ok(least and norm(least) <= least, "the least limit has a plan, with the norm in one piece", why)
   tap.ok(least and least <= norm(), "the least limit is at most the memory of the plan without a limit", least)
 end
--- Checks a step of a large model on 64 devices with a binding limit: the search itself must need little memory.
+-- Plans a large model on 64 devices with a limit below the need. The search itself must use little memory.
 do
   local place = rille.placement("meta", {0, 1, 2, 3, 4, 5, 6, 7})
   local m = rille.models.llama.new{vocab = 32000, length = 1024, layers = 8, heads = 32, kv_heads = 8, width = 4096, hidden = 11008,

@@ -12,8 +12,8 @@ local readers = {
   function(v) return v:exp():sum() end, function(v) return (v * 2):sum() end, function(v) return v:square():sum{axis = 0}:sum() end,
 }
 
--- Draws a program with 2 to 4 moves. Fields of a move: of: number of the earlier move whose result is moved, 0: the
--- value itself; to: the new layout; reader: a function that reads the result.
+-- Draws a program with 2 to 4 moves of one value. Fields of a move: of: number of the earlier move whose result it
+-- moves, 0: it moves the value itself; to: the new layout; reader: a function that reads the result.
 local function drawn(number)
   math.randomseed(number)
   local moves = tap.list(math.random(2, 4), function(i) return {of = math.random(0, i - 1), to = one_of(layouts), reader = one_of(readers)} end)
@@ -118,8 +118,8 @@ tap.group("moves between all layouts", function()
   tap.ok((tap.which or refused > 0) and refused < tried // 2, "impossible moves are refused by the call", refused)
 end)
 
--- Updates one variable twice. The second update may need a layout that the first update cannot produce without a move
--- in between. Each mode of the planner must find a plan nevertheless.
+-- Updates one variable twice. The second update may need a layout into which the first update cannot write, so a move
+-- is needed between them. Each mode of the planner must find a plan.
 tap.group("updates that follow each other", function()
   local updates = {
     relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,

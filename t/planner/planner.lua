@@ -119,8 +119,8 @@ do
   tap.ok(open > 0, "without search time some regrets are intervals")
 end
 
--- Checks certificates: rille.certificate() prints the cost, and refuses a certificate with another choice, and an
--- endless file.
+-- Checks certificates. rille.certificate() must print the cost. It must refuse a certificate with another choice of
+-- layouts, and a file without an end.
 do
   local _, step = train("blocks", "line", "auto", "S(0)", {auto_parallel = true})
   local path = os.tmpname()
@@ -136,7 +136,8 @@ do
   tap.ok(not good and tostring(why):find("/dev/zero is not text: byte 0", 1, true), "an endless file is refused as a certificate: " .. tostring(why))
 end
 
--- Checks that a certificate leaves out the last search steps, if they raise the bound by less than a nanosecond.
+-- Checks the size of certificates: the last steps of a search are left out if they raise the bound by less than a
+-- nanosecond.
 do
   local P = rille.placement("cpu", {{0, 1, 2, 3}, {4, 5, 6, 7}})
   local function weight(...) return rille.ones({...}, {placement = P, sbp = {"B", "B"}, requires_grad = true}) end
@@ -264,7 +265,7 @@ do
 end
 
 -- Checks that regrets are exact, except for a few in attention. explain() searches for at most two seconds. The
--- shares expected here need a quarter of that time, even on slow machines.
+-- expected numbers of exact regrets need only a quarter of that time, even on slow machines.
 do
   local line, block = place("line"), {is_causal = true}
   local function layers() return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 32)) end
@@ -358,10 +359,10 @@ do
   tap.ok(x:sum():item() == x:sum():item(), "tensors keep their values after errors")
   tap.ok(rille.whatif(step, {mesh = {1024, 96}, bandwidth = 1e11}).step_time > 0, "whatif plans for 98,304 devices")
 end
--- Tests rille.whatif() with a mesh on which the traced layouts are not legal. For example, a reshape that keeps rows
--- split over two ranks may be impossible over three. On an axis of one rank every layout is legal, so a step traced
--- there may have layouts that are illegal on more ranks. whatif must report the same bytes as explain() of a step
--- traced on the other mesh.
+-- Tests rille.whatif() with a mesh on which the traced layouts are impossible. For example, a reshape may keep rows
+-- split over two ranks, but not over three. On an axis of one rank every layout is possible, so a step that was
+-- traced there may have layouts that are impossible on more ranks. whatif must report the same bytes as explain() of
+-- a step that was traced on the other mesh.
 tap.group("layouts that are legal on another mesh", function()
   local function on(n) return rille.placement("cpu", tap.ranks(n)) end
   local programs = {

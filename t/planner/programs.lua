@@ -16,7 +16,7 @@ local function train(program, hint, mode)
   local opt = optim.SGD(net:parameters(), {lr = 0.05, momentum = 0.9})
   local step = rille.graph(function(x, ids, y)
     return tap_update(opt, (program.reads_ids and net(x, ids) or net(x)):cross_entropy(y))
-  -- a time limit so long that the proof does not depend on the clock
+  -- long enough for the proof to end before the limit, so that it does not depend on the clock
   end, {auto_parallel = mode, time_limit = mode == true and 600 or nil})
   local at = {placement = hint[1], sbp = hint[2]}
   local x, ids = rille.randn({16, table.unpack(program[2])}, at), rille.randint(0, 40, {16}, at)
@@ -26,7 +26,7 @@ local function train(program, hint, mode)
 end
 
 local long = os.getenv("RILLE_LONG")
--- Returns true if ranks add a residual on their shards of the sequence.
+-- Returns true if a residual is added in shards of the sequence.
 local function is_cut(e)
   for _, op in ipairs(e.ops) do
     if op.name == "add" and op.outputs[1] == "S(1)" then return true end
@@ -36,9 +36,10 @@ end
 local methods = tap.all(pairs(hints))
 table.sort(methods)
 local function has(name, how) return how ~= "sp" or name == "gpt" end
-local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}} -- combinations of the short run; RILLE_LONG=1 tries all
+-- combinations that a short run tries; RILLE_LONG=1 tries all
+local shorter = {resnet = {dp = true}, moe = {dp = true, tp = true}}
 local names = tap.all(pairs(programs))
-table.sort(names) -- sorted, because shares need a fixed order of cases
+table.sort(names) -- sorted, because a share of the cases needs a fixed order
 for _, name in ipairs(names) do
   local program = programs[name]
   local want = train(program, {one, "B", "B"})
@@ -67,7 +68,8 @@ local function wide(rows, sbp, batch)
   return net, step:explain()
 end
 
--- Checks that data parallel products stay split, although fewer bytes would move if every rank computed everything.
+-- Checks that a data parallel product stays split over the ranks, although fewer bytes would move if every rank
+-- computed all of it.
 do
   local _, e = wide(512, "B", "S(0)")
   local most = 0

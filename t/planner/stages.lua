@@ -6,9 +6,9 @@
 local tap = dofile("t/lib/tap.lua")
 local WIDTH <const>, ROWS <const>, BLOCKS <const> = 4096, 64, 4
 
--- Makes a step of BLOCKS blocks of equal work, distributed over devices in order. x is scaled by a variable, so that the
--- first block's input gradient is needed. thick[i]: number of products of block i. options: those of the graph, and
--- forward (no gradients). size: devices per stage.
+-- Makes a step of BLOCKS blocks of equal work, distributed over devices in order. A variable scales x, so that the
+-- first block's input gradient is needed. thick[i]: number of products of block i; options: those of the graph, and
+-- `forward` (true: no gradients); size: number of devices per stage.
 local function chain(devices, pieces, options, thick, size)
   local at, scale, weight, how = {}, {}, {}, {auto_parallel = true, micro_batches = pieces}
   for k, v in pairs(options) do how[k] = v end
@@ -53,8 +53,8 @@ for _, m in ipairs{4, 16} do
 end
 
 -- Checks equal stages. A forward-only step fills and drains the pipeline once. In a training step, forward, input
--- gradients and weight gradients take a third each. No stage waits for weight gradients, so the bubble consists of
--- forward and input gradients.
+-- gradients and weight gradients each take a third of a stage's time. No stage waits for weight gradients, so the
+-- bubble consists of forward and input gradients.
 tap.group("equal stages", function()
   for _, deal in ipairs(deals) do
     for m, all in pairs(serial) do
@@ -99,7 +99,7 @@ tap.group("unequal stages", function()
   end
 end)
 
--- Checks links: bandwidth serialises the micro-batches on a link, latency does not.
+-- Checks links between stages. The bandwidth of a link must serialise the micro-batches; its latency must not.
 tap.group("hops", function()
   local step, m, p = chain(deals[2], 16, {schedule = "gpipe"}), 16, 4
   local bytes, slow = ROWS * WIDTH * 4, 1e6
@@ -127,7 +127,8 @@ tap.group("memory", function()
   tap.fails(function() far(step, {memory = 1000}) end, {"memory", "1000 bytes"}, "a limit that no plan meets is refused")
 end)
 
--- Checks work that is done once per batch, before and after the micro-batches. The step also waits for sums over several devices.
+-- Checks work that is done once per batch, before or after the micro-batches. The step also waits for sums over
+-- several devices.
 tap.group("once a batch", function()
   local nn, optim = rille.nn, rille.optim
   local net, on = {}, {}

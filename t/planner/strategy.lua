@@ -70,8 +70,8 @@ for _, mode in ipairs(modes) do
   end
 end
 
--- Checks a norm. If the strategy splits the normalised axis, the call is computed in parts, each split as requested,
--- even if that costs more. Without such a strategy the call stays in one piece.
+-- Checks a norm. If the strategy splits the normalised axis, the norm must be computed in parts, each split as
+-- requested, even if that costs more. Without such a strategy it must stay in one piece.
 local GRID <const> = rille.placement("cpu", {{0, 1}, {2, 3}})
 local W, C = whole({256}, "B") / 4, whole({256}, "B")
 local norms = {
@@ -140,8 +140,8 @@ for name, f in pairs(norms) do
   end
 end
 
--- Checks a call that expands into several operators. The call's strategy splits the operators like the call's
--- operands, by the letters of the operators' rules.
+-- Checks a call that expands into several operators. The strategy states how the call's operands are split; the
+-- operators must be split in the same way, by the letters of their rules.
 do
   local y, ids = whole({8, 256}, "S(0)"), rille.randint(0, 256, {8}, {placement = P, sbp = "B"})
   local made = {
@@ -176,8 +176,9 @@ do
   end
 end
 
--- Splits the keys of attention by a strategy. The call is one operator or, for few queries, two products and a softmax,
--- each split like the call's operands. Covers masks in any layout, and split queries and keys.
+-- Requests by a strategy that the keys of attention are split. The call is one operator or, for few queries, two
+-- products and a softmax. Each of these must be split like the call's operands. Covers masks in any layout, and split
+-- queries and keys.
 local function operand(shape, place, sbp)
   local x = whole(shape, "B"):to_global{placement = place, sbp = sbp} / 4
   return x:detach():requires_grad_()
@@ -224,7 +225,8 @@ for _, length in ipairs{16, 128} do
             for _, op in ipairs(step:explain().ops) do
               if op.name == "matmul" then
                 products = products + 1
-                local axis = products == 1 and 3 or 2 -- split axis of the second operand: transposed keys, then values
+                -- split axis of the second operand of a product: the keys are transposed, the values are not
+                local axis = products == 1 and 3 or 2
                 if pieces(place, op.inputs[2], axis) ~= pieces_k[3] or pieces(place, op.inputs[1], 2) ~= pieces_q[3] then
                   wrong = "product " .. products .. " reads " .. table.concat(op.inputs, " and ")
                 end
@@ -286,8 +288,8 @@ do
   end
 end
 
--- Tries calls that are left out of the program, because they do not change their operand or because they undo an
--- earlier call. If such a call has a strategy, its operand must still have the layout that the strategy requests.
+-- Tries calls that are removed from the program, because they do not change their operand or because they undo an
+-- earlier call. The operand of such a call must still get the layout that the call's strategy requests.
 do
   local calls = {
     permute = function(x, s) return x:permute({0, 1}, {strategy = s}) end,
@@ -337,8 +339,8 @@ do
   end
 end
 
--- Checks that a view has the requested layout for any reader. Two equal calls may become one only if their strategies
--- are equal.
+-- Checks that a view has the requested layout, whoever reads it. Two equal calls may become one only if their
+-- strategies are equal.
 do
   local x = whole({8, 12}, {"S(1)", "S(0)"}, GRID)
   local z = whole({12, 8}, {"S(0)", "S(1)"}, GRID)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # work.sh path/to/rille - tests that a search ends by its count of work (sbp/net/work.h), not by the clock.
 #
-# Certificates must be equal on machines of any speed, and while other processes compute. On a far slower machine the
-# clock ends the search.
+# Certificates must be equal on machines of any speed, and while other processes compute. Only on a far slower machine
+# may the clock end the search.
 . t/lib/tap.sh
 rille=$(realpath "$1")
 

@@ -13,7 +13,8 @@ is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x
 #c: no such heading
 4 links"
 
-# stale PAGE...: prints call-tree lines ("    function  file.c  ...") whose file does not define the function.
+# stale PAGE...: prints wrong lines of call trees. A line ("    function  file.c  ...") is wrong if the file does not
+# define the function.
 stale() {
   perl -ne 'next unless /^ {4,}([a-z]\w+) +([\w\/]+\.c)(?: |$)/; ($name, $file) = ($1, $2); $folder = $ARGV =~ s{[^/]*$}{}r; $n++;
     ($path) = grep { -f } "$folder$file", $file; open $f, "<", $path // "" and $text = join "", <$f> or $text = "";
@@ -26,7 +27,8 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
-# strays PAGE: prints the functions of the page's walk that no C file of the walk defines. A step may name the end of a path.
+# strays PAGE: prints the functions that the page's section "A walk" names and that no C file named there defines. The
+# page may name the end of a file's path.
 strays() {
   perl -0777 -ne '($walk) = /^## A walk:(.*?)^## /ms;
     @all = split " ", `git ls-files "*.c" 2>/dev/null || find * -name "*.c"`;

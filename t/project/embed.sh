@@ -29,7 +29,7 @@ ok "compiled and eager losses agree within 1e-6" [ $? = 0 ]
 case $embed in /*) ;; *) embed=$PWD/$embed ;; esac
 (cd "$dir" && ! "$embed" >out 2>&1 && grep -q 'digits_x.npy' out)
 ok "the error for a missing file names the file" [ $? = 0 ]
-# the header is plain C99 and C++11, and each declared function is in the library
+# checks that the header is plain C99 and C++11, and that the library defines each declared function
 echo '#include "rille.h"
 int main(void) { struct rille_options o = {0}; o.size = sizeof o; return rille_version_number() == RILLE_VERSION_NUMBER ? (int)(o.size == 0) : 1; }' >"$dir/header.c"
 cp "$dir/header.c" "$dir/header.cpp" && sed -i 's/{0}/{}/' "$dir/header.cpp"

@@ -50,7 +50,8 @@ touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
 example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
-# Makes a model folder. Its tokenizer begins texts with id 298. Its end id is the third id of the greedy text.
+# Makes a model folder whose tokenizer begins each text with id 298. The model's end id is the third id of the greedy
+# text.
 bos=$dir/bos
 "$rille" -d cpu:1 -e "local json = require 'rille.json'
   local function put(name, t) local f = io.open('$bos/' .. name, 'w') f:write(json.encode(t)) f:close() end
@@ -87,8 +88,8 @@ ok "generate.lua: generation_config.json determines the end id, if it exists" cm
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
 example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
-# few ...: trains on a text with fewer distinct tokens than requested; the model must then have and write only these
-# tokens
+# few ...: trains on a text that has fewer distinct tokens than the options request; the model must then have and
+# write only these tokens
 few() {
   local out
   head -c 1000 README.md >"$dir/short"
@@ -138,7 +139,7 @@ ok "gpt.lua: a negative number of bytes is refused before training" refuses "--w
 ok "gpt.lua: an empty list of texts is refused before training" refuses "--text ,," "--text must name at least one file"
 ok "gpt.lua: --every 0 is refused before training" refuses "--every 0" "--every must be at least 1, found 0"
 
-resumes() { # resumes ...: an interrupted training continues with the same losses, tests and log
+resumes() { # resumes ...: checks that an interrupted training continues with the same losses, tests and log
   local call="$rille -d cpu:2 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1"
   $call --steps 12 --log "$dir/whole" --checkpoint "$dir/one" >"$dir/whole.out" 2>/dev/null
   $call --steps 12 --checkpoint "$dir/two" >/dev/null 2>&1

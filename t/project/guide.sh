@@ -4,7 +4,7 @@
 rille=$(realpath "${1:-build/release/rille}") build=$(dirname "$(realpath "${1:-build/release/rille}")") root=$PWD
 . t/lib/tap.sh
 
-# Makes an installed prefix for the page that builds a C program.
+# Makes an installed prefix, for the page that builds a C program against it.
 mkdir -p "$dir/prefix/bin" "$dir/prefix/include" "$dir/prefix/lib/pkgconfig"
 ln -s "$rille" "$dir/prefix/bin/rille"
 cp rille.h rille_operator.h "$dir/prefix/include"

@@ -123,7 +123,7 @@ fi
 
 cd "$root" || exit 2
 control() { sed -n "s/^$1: *//p" debian/control; }
-owners() { # owners: prints installed files that no or several Debian packages list, with the packages
+owners() { # owners: prints each installed file that no Debian package lists, or several list, with these packages
   local files patterns file p owner
   files=$(cd "$dir/prefix" && find . ! -type d | sed "s,^\./lib/,usr/lib/triplet/,; s,^\./,usr/,")
   files=${files//zsh\/site-functions/zsh/vendor-completions}

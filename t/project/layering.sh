@@ -94,7 +94,7 @@ core=(runtime sbp boxing kernels actors)
 sources() { find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' 2>/dev/null; }
 # find_text PATTERN FOLDER...: prints source lines that match the extended regular expression.
 find_text() { local pattern=$1; shift; sources "$@" | xargs -r -d '\n' grep -nEH -e "$pattern"; }
-# quoted FOLDER...: prints "file:header" for every include with quotes.
+# quoted FOLDER...: prints "file:header" for each include of the form #include "header".
 quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"([^"]*)".*/\1:\2/p'; }
 # only_in FOLDER PATTERN: prints includes of headers that match the pattern, in files outside the folder.
 only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
@@ -107,9 +107,10 @@ arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
     from=$(house "$file") to=$(house "$header")
-    # exception: calls go to the session, which implements the public functions
+    # includes of rille.h count as uses of the session, which defines the public functions
     [ "$header" = rille.h ] && to=actors/session/face
-    [ "$header" = rille_operator.h ] && to=runtime/base # exception: a public header without functions
+    # a public header without functions, which any folder may include
+    [ "$header" = rille_operator.h ] && to=runtime/base
     [ "$from" = "$to" ] || [[ $header = rille.h && $from = actors/session/* ]] && continue
     lower "$from" "$to" || echo "$file includes $header"
   done < <(quoted "${folders[@]}")
@@ -124,8 +125,8 @@ list_calls() {
     awk '$2 ~ /[TDBRC]/ { at[$3] = $1 } $2 == "U" { from[++n] = $1; takes[n] = $3 }
       END { for (i = 1; i <= n; i++) if (takes[i] in at) print from[i], takes[i], at[takes[i]] }' | sort -u
 }
-# Prints the uses between folders: "folder folder includes", "... calls" or "... both", each pair once. Records of operators
-# and of task kinds are data, which a lower folder may name.
+# arrows: prints which folder uses which, each pair once: "folder folder includes", "folder folder calls" or "folder
+# folder both". Leaves out records of operators and of task kinds, because they are data that a lower folder may name.
 arrows() {
   {
     quoted "${folders[@]}" | sed -E '/^actors\/session\/.*:rille\.h$/d; s#:rille\.h$#:actors/session/face/rille.h#; s#^([^:]*)/[^/:]*:(.*)/[^/]*$#\1 \2 includes#'
@@ -142,8 +143,9 @@ parts() {
   paste -d' ' <(sed -E "$part_of" <<<"$layers") - <<<"$layers" |
     awk '$1 != $2 { names[$1] = names[$1] " " substr($2, length($1) + 2) } END { for (part in names) print part " has" names[part] }' | sort
 }
-# Records of operators and of task kinds are exempt: they are data, which a lower folder may name to build with.
-calls_point_down() { # prints one call per pair of folders, because the full list would be long
+# Records of operators and of task kinds are exempt: they are data, which a lower folder may name to make nodes and
+# tasks.
+calls_point_down() { # prints one call per pair of folders, because the complete list would be long
   local from to file symbol other
   awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
     while read -r from to file symbol other; do
@@ -161,9 +163,8 @@ files_of_the_session_go_round_nowhere() { # prints the cycles that tsort finds
   awk '$1 != $3 && $1 ~ /^actors\/session\// && $3 ~ /^actors\/session\// { print $1, $3 }' "$calls" | tsort 2>&1 >/dev/null |
     sed 's/^tsort: //'
 }
-# The picture docs/structure.svg shows which folders call which. A comment in the file lists the calls that the
-# picture shows. The function prints the differences between that list and the calls in the sources. The picture does
-# not show calls of the GPU plug-in.
+# The picture docs/structure.svg shows which folders call which, and a comment in this file lists the same calls.
+# Prints the differences between that list and the calls in the sources. Calls of the GPU plug-in are in neither.
 picture_is_of_these_sources() {
   [ -s "$calls" ] && diff <(sed -nE '/^<!-- made by/,/^-->/p' docs/structure.svg 2>/dev/null | sed '1d;$d') <(parts) | grep '^[<>]' |
     sed 's/^</only in the picture:/; s/^>/only in the sources:/'
@@ -173,7 +174,7 @@ includes_name_a_file_from_the_root() {
     [ -f "$header" ] || echo "$file includes $header, which is not there"
   done
 }
-# Exception: calls of the operating system, which are compiled into the program a second time.
+# Exempt are calls of the operating system, which are compiled into the program a second time, for the shell.
 shell_sees_the_public_face_alone() { quoted shell | grep -vE ':(rille\.h|runtime/base/system\.h|shell/.*)$'; }
 examples_see_the_public_face_alone() { quoted examples | grep -vE ':rille\.h$'; }
 lua_is_only_in_shell() { only_in shell '(lua[0-9.]*/)?(lua|lauxlib|lualib|luaconf)\.h'; }
@@ -197,8 +198,8 @@ the_checker_shares_nothing_with_the_search() {
   grep -E '^sbp/proof/' "$calls" | grep -vE ' (runtime/|sbp/proof)[^ ]*$'
 }
 
-# Code may name an operator's record to build with it. Only the record's file may test whether a node has this
-# operator.
+# Code may name an operator's record to make a node of this operator. Only the record's own file may test whether a
+# node has this operator.
 nobody_asks_which_operator() {
   find_text '[=!]= *&?op_[a-z0-9_]+\b *[^a-z0-9_(]|strcmp\([^;]*op->name[^;]*, *"' "${folders[@]}" |
     while IFS= read -r line; do
@@ -208,7 +209,8 @@ nobody_asks_which_operator() {
 }
 # Only the files of the task kinds may test a task's kind; other code reads fields of the kind's record.
 nobody_asks_which_kind() { find_text '[=!]= *&?kind_[a-z0-9_]+|&?\bkind_[a-z0-9_]+ *[=!]=' actors | grep -v '^actors/plan/kinds/kind_'; }
-# The process ends only if the host has no memory for bookkeeping (runtime/data/arena.c).
+# The core must not end the process, except in one file: if the host has no memory for bookkeeping
+# (runtime/data/arena.c).
 core_neither_prints_nor_exits() {
   find_text '(^|[^a-z0-9_])(printf|vprintf|puts|putchar|perror|exit|_exit|abort) *\(|fprintf *\( *(stdout|stderr)' \
     "${core[@]}" | grep -v '^runtime/data/arena\.c:'
@@ -218,7 +220,7 @@ clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
 }
-# tap.has() only returns a bool. A statement that ignores this bool would be a check that cannot fail.
+# tap.has() only returns a bool. A statement that ignores the bool checks nothing.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
 nothing_is_left_open() {
@@ -237,7 +239,8 @@ files_begin_with_their_idea() { # expects "/* box.c - moving a tensor ...", or a
     [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
   done
 }
-headers_say_whose_they_are() { # expects in the first comment the owner of the data, and the thread that may use it
+# prints headers whose first comment does not name the owner of the data and the thread that may use it
+headers_say_whose_they_are() {
   sources "${folders[@]}" | grep '\.h$' | while IFS= read -r file; do
     sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
   done

@@ -1,5 +1,6 @@
 #!/bin/bash
-# names.sh - tests that replaced names do not come back. Function names must be unique, so that grep finds a function.
+# names.sh - tests that replaced names do not come back, and that function names are unique, so that grep finds a
+# function.
 #
 # names.tsv lists replaced names: old<TAB>new. An old name must not be an identifier in the sources. A function may be
 # defined in one file only. Exempt are the members of operators' records (grad, infer, reals, ...), and the functions

@@ -7,7 +7,8 @@ mapfile -t files < <({ git ls-files || find . -type f -not -path './build*' | cu
   grep -E '\.(c|cuh?|h|inc|def|lua|sh|md|cmake)$|CMakeLists\.txt$|^(python|t)/.*\.py$' | grep -v '^t/golden/')
 matching() { printf '%s\n' "${files[@]}" | grep -E "$1"; } # matching PATTERN: prints the files whose paths match
 
-# over NAME MARKED ROWS: prints the row NAME of the file ROWS if a percentage in the row exceeds the limit.
+# over NAME MARKED ROWS: prints the row NAME of the table in file ROWS if a percentage in it exceeds its limit: MARKED
+# for sentences with any fault, fixed limits for two kinds of faults.
 over() { awk -v name="$1" -v most="$2" '$1 == name && ($3 > most || $4 > 1.5 || $5 > 4)' "$3"; }
 measured= # pattern of the files that the current check measures
 tell() { [ -z "$measured" ] || matching "$measured" | xargs -d '\n' perl t/lib/prose.pl -n all -w 15; }

@@ -32,7 +32,7 @@ def aligned(array):
     return out
 
 
-OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # NumPy 1 cannot share bools or read-only memory by DLPack
+OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # NumPy 1 cannot import bools or read-only memory by DLPack
 VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1], "scalar": lambda a: a[1, 2]}
 
 
@@ -290,7 +290,7 @@ def errors():
         tap.raises(f"x.{name}: the error says what to write", lambda: getattr(x, name), AttributeError, f"write {hint}")
         square = "@" in hint  # products need square matrices
         scope = {"x": x[:, 0:2] if square else x.clone().detach(), "y": x[:, 1:3] if square else x, "mask": x > 3, "rille": rille}
-        if "cuda" not in hint:  # this machine may have no GPU
+        if "cuda" not in hint:  # skips values on GPUs, because this machine may have none
             exec(hint, scope)
     tap.raises("a misspelt name is answered with the nearest", lambda: x.reshap, AttributeError, "nearest name is reshape")
 

@@ -171,6 +171,7 @@ def moved(folder):
 
 
 HOME = pathlib.Path.cwd()
-cases = [ends, fork, waiting, libraries, example, notebook, page, wheel]  # a process needs 0.3 s to import the package
+# run in shares, because each case starts processes, which need 0.3 s to import the package
+cases = [ends, fork, waiting, libraries, example, notebook, page, wheel]
 tap.group(*[case for i, case in enumerate(cases) if tap.share(i)])
 sys.exit(tap.finish())

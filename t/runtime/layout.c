@@ -17,8 +17,8 @@ static const struct {
 };
 static const int64_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 12};
 
-/* Returns a placement with unsorted, sparse device numbers, so that code which uses a device number as a mesh position
- * fails. */
+/* Returns a placement whose device numbers are unsorted and have gaps. Code that uses a device number as a mesh
+ * position then fails. */
 static const struct place *
 place_of(size_t mesh)
 {
@@ -86,7 +86,8 @@ test_range(void)
     is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one element more");
 }
 
-/* Returns true if mesh position pos holds the element. Applies the layout's splits one after the other. */
+/* Returns true if mesh position pos holds the element. Computes this without the code under test, by applying the
+ * splits one after the other. */
 static bool
 holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t, int pos, int64_t row,
       int64_t column)
@@ -109,8 +110,8 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
 
 static int64_t boxes, wrong_boxes, wrong_shards, wrong_cover;
 
-/* Compares, for each shard and each element, whether the shard holds the element. Also checks that each element is
- * stored once per coordinate of the replicating axes. */
+/* Compares each shard with holds(), element by element. Also checks that each element is stored once for each
+ * coordinate of the mesh axes that do not split. */
 static void
 visit_shards_of(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const struct type *t)
 {
@@ -160,7 +161,8 @@ static int64_t wrong_same, wrong_order, layouts;
 static bool
 same_geometry(const struct layout *a, const struct layout *b)
 {
-    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13}); /* sizes for which every split gives different shards */
+    /* sizes for which different splits give different shards */
+    struct type t = type_of(DT_F32, 2, (int64_t[]){11, 13});
     for (int pos = 0; pos < a->place->nrank; pos++) {
         struct box x, y;
         layout_box(a, &t, pos, &x);
@@ -170,7 +172,7 @@ same_geometry(const struct layout *a, const struct layout *b)
     return true;
 }
 
-/* Returns true if axes that split the same dimension keep their relative order. */
+/* Returns true if `order` keeps the relative order of those axes of `given` that split the same dimension. */
 static bool
 keeps_cuts(const struct layout *l, const uint8_t *order, const uint8_t *given)
 {
@@ -188,7 +190,8 @@ visit_canonical(const struct layout *l, const struct sbp *sbp, const uint8_t *or
 {
     int n = l->place->naxis;
     const uint8_t *least = NULL;
-    for (int o = 0; o < norder[n]; o++) { /* the orders of n axes are in lexicographic order */
+    /* tries the orders of n axes lexicographically, so the first one that fits is the least */
+    for (int o = 0; o < norder[n]; o++) {
         const struct layout *other;
         bool keeps = keeps_cuts(l, orders[n][o], order);
         if (keeps && !least) least = orders[n][o];
@@ -217,7 +220,7 @@ test_canonical(void)
     ok(a != b && layout_partial(a) == RED_MAX && layout_has_partial(b), "P(max) and P(min) are different layouts");
 }
 
-/* ---- one geometry under two names ---- */
+/* ---- layouts of equal shards under two names ---- */
 
 static void
 test_merge(void)

@@ -48,8 +48,8 @@ end_tree(void)
     nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A simulated machine. two: the machine has control groups of version 2; otherwise of version 1. whole: the mount
- * shows all groups, as on a host; otherwise only /pod and the groups inside, as in a container. */
+/* A simulated machine. two: true: control groups have version 2; false: version 1. whole: true: the mount shows
+ * all groups, as on a host; false: it shows only /pod and the groups inside, as in a container. */
 struct machine {
     bool two, whole;
 };
@@ -84,8 +84,8 @@ write_lists(const struct machine *m)
                within, within);
 }
 
-/* Returns the path of the group at a level (0: the top, 2: /pod/job), as the mount shows it; NULL: the mount does
- * not show it. */
+/* Returns the path of the control group at a level (0: the top, 2: /pod/job), as the mount shows it; NULL: the
+ * mount does not show it. */
 static const char *
 group_at(const struct machine *m, int level)
 {
@@ -123,8 +123,8 @@ write_quota(const struct machine *m, const char *group, int tenths)
     if (!m->two) write_file(name, "50000\n");
 }
 
-/* Sets a memory limit and a quota for each level of groups, chosen by the digits of `number`. The detected limits
- * must be the least of the levels that the mount shows. */
+/* Sets a memory limit and a CPU quota for the group of each level, chosen by the digits of `number`. The detected
+ * limits must be the least of those that the mount shows. */
 static bool
 limits_hold(const struct machine *m, int number)
 {

@@ -5,7 +5,7 @@
 
 enum { KB = 1 << 10, MB = 1 << 20 };
 
-/* Returns a field of /proc/self/smaps_rollup in bytes: resident memory, or memory on huge pages. */
+/* Returns a field of /proc/self/smaps_rollup, bytes: resident memory, or memory on huge pages. */
 static size_t
 rollup(const char *field)
 {
@@ -64,7 +64,7 @@ test_random(void)
     ok(!pages_take(SIZE_MAX - 10) && !pages_take(SIZE_MAX / 4), "a block larger than any host's memory is refused");
 }
 
-/* Tests block sizes that are typical of weights and caches: eight sizes from each power of two to the next. */
+/* Tests blocks with the sizes of weights and caches: eight sizes from each power of two to the next. */
 static void
 test_huge(void)
 {

@@ -32,7 +32,8 @@ test_sizes(void)
             continue;
         }
         wrong += b->bytes != n || (uintptr_t)b->data % 64 != 0 || b->nref != 1;
-        memset(b->data, 0xab, n); /* writes all bytes; AddressSanitizer checks that the bytes belong to the buffer */
+        /* writes all bytes; AddressSanitizer checks that the bytes belong to the buffer */
+        memset(b->data, 0xab, n);
         waste += pool_count(p).live_bytes > MAX(n + n / 8, (size_t)512);
         buffer_drop(&b);
         wrong += b != NULL;
@@ -200,7 +201,8 @@ enum { QUARANTINE = 256 << 20 }; /* bytes of freed memory that AddressSanitizer 
 enum { QUARANTINE = 0 };
 #endif
 
-/* Allocates growing sizes, with small host allocations between them, so that no freed hole fits the next buffer. */
+/* Allocates growing sizes, with small host allocations between them. So the hole that a freed buffer leaves is too
+ * small for the next one. */
 static void
 test_holes(void)
 {
@@ -223,7 +225,7 @@ test_holes(void)
     pool_free(&p);
 }
 
-/* true: the test's mprotect() fails, as on a host without memory (it replaces the system's mprotect()) */
+/* true: mprotect() fails, as on a host without memory (the function below replaces the system's) */
 static bool refuses;
 int
 mprotect(void *p, size_t bytes, int how)

@@ -13,7 +13,7 @@
 
 enum { STREAMS = 12, ROUNDS = 2000 };
 
-static int64_t number, wrong; /* written without locks, so that work in a wrong order changes the result */
+static int64_t number, wrong; /* changed without locks, so that a wrong order of work gives a wrong result */
 
 /* Runs as a piece of work: checks that the number has the expected value, and adds one. */
 static int
@@ -79,7 +79,7 @@ close_streams(struct stream **s, int n)
     for (int i = 0; i < n; i++) device_kind(DEV_ASYNC)->stream_free(&s[i]);
 }
 
-/* ---- tests ---- */
+/* ---- rings of streams ---- */
 
 /* Enqueues work on a ring of streams, in which each stream waits for the previous stream. one_by_one: the owner
  * waits for each piece of work; otherwise all work is enqueued at once. */
@@ -173,10 +173,10 @@ static struct lane {
     } work[2 * ROUNDS];
     int64_t put, done;
 } lane[STREAMS];
-static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* protects the lanes, the number and the seed */
+static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER; /* protects lanes, `number` and `seed` */
 static uint64_t seed;
 static int64_t nfollow;
-static bool forgets; /* injected fault: the device does not wait */
+static bool forgets; /* true: an injected fault, a device that does not wait for events */
 
 static int
 lane_add(int of, struct launched work)
@@ -203,7 +203,7 @@ lane_await(int of, int64_t upto)
 {
     pthread_mutex_lock(&device);
     while (lane[of].done < upto) {
-        pthread_mutex_unlock(&device); /* unlocks, because waiting takes time and other threads may launch */
+        pthread_mutex_unlock(&device); /* unlocks while it sleeps, so that other threads can launch */
         usleep(10);
         pthread_mutex_lock(&device);
         lane_step(&lane[next_random(&seed) % STREAMS]);

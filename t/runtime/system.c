@@ -18,7 +18,7 @@
 
 enum { MS = 1000000 };
 
-/* ---- words ---- */
+/* ---- words in memory on which threads wait ---- */
 
 static void
 test_returns(void)
@@ -36,13 +36,13 @@ test_returns(void)
     }
 }
 
-/* Threads pass a turn around: thread i waits for word == i modulo the number of threads, and increments it. Word k
- * belongs to ring k. */
+/* A ring of threads, in which one at a time has its turn. Thread i waits until word == i, modulo the number of
+ * threads, and then increments it. Word k belongs to ring k. */
 struct ring {
     _Atomic uint32_t word;
     uint32_t nthread, rounds;
     bool shared;
-    int64_t sum; /* written without locks, by the thread whose turn it is */
+    int64_t sum; /* changed without locks, by the thread whose turn it is */
 };
 struct member {
     struct ring *ring;

@@ -29,7 +29,7 @@ getpeereid(int fd, uid_t *user, gid_t *group)
     return 0;
 }
 
-/* hides Linux from the files below, but not from the headers above, which need it */
+/* hides Linux from the files below; the headers above need it */
 #undef __linux__
 #define __FreeBSD__ 14
 #include "runtime/base/system_posix.c"

@@ -130,8 +130,8 @@ test_half_values(const struct half *f)
     ok(nan == 0, "%s: a NaN stays a NaN", f->name);
 }
 
-/* Checks rounding between neighbours lo and hi: the middle rounds to the even neighbour, other values to the nearer
- * one. Above the largest finite value, hi is infinity. */
+/* Checks the rounding of values between two neighbouring halves, lo and hi. The middle must become the neighbour
+ * whose last bit is 0, and any other value the nearer neighbour. Above the largest finite value, hi is infinity. */
 static void
 test_half_rounding(const struct half *f)
 {
@@ -145,8 +145,8 @@ test_half_rounding(const struct half *f)
     ok(wrong == 0, "%s: rounds to nearest, ties to even, between all neighbours", f->name);
 }
 
-/* Rounds doubles so close to the middle of two halves that an f32 cannot represent the difference. Rounding by way
- * of f32 would treat them as the middle. */
+/* Rounds doubles that are so close to the middle of two halves that an f32 cannot represent the difference. If
+ * they were first rounded to f32, they would count as the middle. */
 static void
 test_half_of_double(const struct half *f)
 {
@@ -183,7 +183,7 @@ test_half_rows(const struct half *f)
     for (uint32_t i = 0; i < PATTERNS; i++) {
         float v = f->get(all[i]);
         wrong += isnan(v) ? !isnan(wide[i]) : bits_of(v) != bits_of(wide[i]);
-        /* moves v away from 0 by less than 2^16 steps of f32; so most of the values are between two halves */
+        /* adds up to 2^16 steps of f32 to the magnitude, so that most of the values are between two halves */
         near[i] = float_of(bits_of(v) + (i * 2654435761u >> 16));
     }
     ok(wrong == 0, "%s: a row of all bit patterns is read like single values", f->name);

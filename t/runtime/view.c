@@ -36,7 +36,7 @@ copied(const struct view *dst, const struct view *src)
     return true;
 }
 
-/* Returns how many of n bytes differ from the fill byte. */
+/* Returns the number of bytes that no longer have the fill value. */
 static int
 touched(const uint8_t *p, int n)
 {
@@ -102,8 +102,8 @@ test_permutations(void)
     ok(!view_as_rows(&f32, &f64, &(struct view_rows){0}), "a copy that converts cannot be done by rows");
 }
 
-/* Copies between views that are contiguous along different axes; view_copy does this in blocks of cache lines. Tries
- * sizes around the block size, and every dtype. */
+/* Copies between views that are contiguous along different axes, which view_copy() does in blocks of cache lines.
+ * Tries sizes around the block size, and every dtype. */
 static void
 test_crossed(void)
 {

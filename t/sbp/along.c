@@ -7,8 +7,8 @@
 
 enum { LEVELS = 2, PARTS = 2 };
 
-/* Describes candidates on two mesh axes: candidate k has entry k / 2 on the first axis and entry k % 2 on the second.
- */
+/* Gives the candidates an SBP entry on each of two mesh axes: candidate k has entry k / 2 on the first axis and
+ * entry k % 2 on the second. */
 static void
 lay_out(struct arena *a, struct net *n)
 {

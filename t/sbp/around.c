@@ -1,5 +1,6 @@
-/* Tests of sbp/search/around.c, which searches a region of nodes again. The search must lower the cost of a choice,
- * and state the right cost. Equal layers must change together. */
+/* Tests of sbp/search/around.c, which improves a choice of candidates by searching one region (a group of
+ * connected nodes) after another. The search must lower the cost of the choice, and state the right cost. Equal
+ * layers must change together. */
 #include "sbp/search/around.h"
 
 #include "t/lib/nets.h"

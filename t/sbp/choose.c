@@ -20,8 +20,9 @@ struct naive {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
 };
 
-/* Returns the lowest price of converting layout l to one whose entries on the given axes are B or S. Tries all
- * combinations of split dimensions. The given axes split in mesh order, or after all other axes. */
+/* Returns the lowest price of removing partial values from layout l: of converting it to a layout whose entries on
+ * the given axes are B or S. Tries all combinations of split dimensions. The given axes split in mesh order, or
+ * after all other axes. */
 static int64_t
 debt_naively(struct sound *s, const struct type *t, const struct layout *l, unsigned axes)
 {
@@ -65,8 +66,8 @@ partial_by_itself(const struct sound *s, const struct layout *const *given, cons
     return false;
 }
 
-/* Returns true if, on axis x, an operand already splits the factor of signature g. Every other operand with this
- * factor must split it in the same way or be replicated (B). */
+/* Returns true if, on mesh axis x, operands are already split as signature g requires: at least one operand has
+ * the required split, and no other operand is partial or split along another dimension. */
 static bool
 laid_out_so(const struct sound *s, const struct sig *g, const struct layout *const *given, int x)
 {
@@ -122,8 +123,8 @@ counted(const struct naive *n)
     return n->idle && all ? all + all / 20 + 1 : all;
 }
 
-/* Compares two choices by total bytes (plus 5 % if ranks have no work), then by share of the busiest rank, by bytes
- * moved now, and by number of unchanged operands. The earlier choice wins a tie. */
+/* Compares two choices. The first difference decides: total bytes (plus 5 % if ranks have no work), share of the
+ * busiest rank, bytes moved now, number of unchanged operands. The earlier choice wins a tie. */
 static bool
 is_better(const struct naive *a, const struct naive *b)
 {
@@ -182,8 +183,8 @@ random_layout(struct sound *s, const struct place *p, int ndim, bool plain)
     return l;
 }
 
-/* Compares the choice for these operands with an exhaustive search. Also checks that all legal signatures are listed,
- * best first, with their shares of work. */
+/* Compares the choice for these operands with an exhaustive search. Also checks the list of legal signatures:
+ * complete, best first, with their shares of the work. */
 static bool
 is_best(struct sound *s, const struct place *p, const struct layout *const *given)
 {
@@ -215,7 +216,7 @@ is_tried(const struct op *op)
     return computes && !op->ninplace && !(op->flags & (OP_SOURCE | OP_MOVE));
 }
 
-/* Tries random operands on meshes that include axes longer than many dimensions of the samples. */
+/* Tries random operands on meshes, some with an axis longer than most dimensions of the samples. */
 static void
 test_choice(const struct op *op, uint64_t seed)
 {
@@ -349,8 +350,8 @@ on_one_axis(struct sound *s, const struct place *p, struct sbp v)
     return l;
 }
 
-/* Tries an update. Its gradient (the last operand with the parameter's shape) has the layout `gradient`; operands
- * without dimensions have B; all other operands have the layout `state`. Only the gradient may move, and every
+/* Tries an update. Its gradient (the last operand with the parameter's shape) has the layout `gradient`, operands
+ * without dimensions have B, and all other operands have the layout `state`. Only the gradient may move, and every
  * non-empty result must have the parameter's layout. */
 static bool
 update_stays(struct sound *s, struct sbp state, struct sbp gradient)

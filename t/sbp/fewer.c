@@ -7,8 +7,8 @@
 
 enum { FORTH = 3, BACK = 4, SHARED = 3 };
 
-/* A stack of n layers: the node `shared`, then forward nodes forth[0] to forth[n - 1], then backward nodes back[n -
- * 1] to back[0]. Both passes read the shared node. */
+/* A network of n layers: the node `shared`, then forward nodes forth[0] to forth[n - 1], then backward nodes
+ * back[n - 1] to back[0]. Nodes of both passes read the shared node. */
 struct stack {
     struct net net;
     int32_t nlayer;
@@ -16,7 +16,7 @@ struct stack {
     const int64_t *forth_cost, *back_cost;
     const int64_t *up, *down, *across, *by[2]; /* conversion prices of all layers */
     const int64_t *apart;
-    int64_t *odd; /* costs of the forward node in the layer that differs */
+    int64_t *odd; /* costs of the forward node in the one layer that differs */
     int32_t odd_layer;
 };
 
@@ -60,7 +60,7 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
     net_state = seed;
     s.net.nnode = 2 * nlayer + 1;
     s.net.nlevel = 1;
-    /* the array also holds two updates per layer, which the test adds later */
+    /* leaves room for two updates per layer, which the test adds later */
     s.net.node = ARENA_ARRAY(a, struct net_node, s.net.nnode + 2 * nlayer);
     s.net.tensor = ARENA_ARRAY(a, struct net_tensor, 7 * nlayer);
     s.forth_cost = draw_costs(a, FORTH, 100);
@@ -74,7 +74,8 @@ draw_stack(struct arena *a, uint64_t seed, int32_t nlayer, bool odd)
         s.odd_layer = (int32_t)draw(nlayer);
         s.odd = draw_costs(a, FORTH, 500);
     }
-    int64_t *apart = draw_costs(a, SHARED, 1); /* costs that differ so much that few choices compete */
+    /* costs of the shared node, which differ so much that few choices compete */
+    int64_t *apart = draw_costs(a, SHARED, 1);
     for (int32_t h = 0; h < SHARED; h++) apart[h] = 100 * (nlayer + draw(nlayer)) * h;
     s.net.node[0] = (struct net_node){.ncand = SHARED, .cost = s.apart = apart};
     for (int32_t l = 0; l < nlayer; l++) {
@@ -133,8 +134,8 @@ solved_by_layers(uint64_t seed, bool odd)
     return fine;
 }
 
-/* Takes a choice with equal values in all layers. Converts the choice to the network with few layers, and back. The
- * choice must be unchanged and valid. */
+/* Takes a choice with equal values in all layers. Converts it to the network with fewer layers, and back. The
+ * result must be the same choice. */
 static bool
 comes_back(uint64_t seed)
 {
@@ -157,8 +158,8 @@ comes_back(uint64_t seed)
     return fine;
 }
 
-/* Adds two updates per layer in the order of the backward pass. The second update of a layer is added LAG layers
- * after the first. Checks that each update is assigned to its layer. */
+/* Adds two updates per layer, in the order of the backward pass: the first at once, the second LAG layers later.
+ * Checks that each update is assigned to its layer. */
 static void
 late_updates_are_told(void)
 {
@@ -191,7 +192,7 @@ layers_are_told(void)
     struct fewer f;
     ok(fewer_begin(&f, &s.net), "forty repeated layers are recognised");
     bool continued = true;
-    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* the first and last layers may stay unrecognised */
+    for (int32_t l = 2; l + 3 < s.nlayer; l++) /* permits that the first and the last layers are not recognised */
         continued = continued && f.like.layer[forth(l)] - f.like.layer[forth(2)] == l - 2 &&
                     f.like.layer[back(&s, l)] == f.like.layer[forth(l)] &&
                     repeat_moved(&f.like, forth(l), 1) == forth(l + 1) &&

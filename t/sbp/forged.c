@@ -38,8 +38,8 @@ refused(struct str *text, const char *why)
     return fine;
 }
 
-/* Writes a certificate for this network: node 0 has candidates with costs 0, 0 and 1000, and candidate 0 costs
- * `much` with each of three readers. The optimum is 0, with candidate 1. */
+/* Writes a certificate for this network: node 0 has three candidates with costs 0, 0 and 1000; with each of three
+ * readers, candidate 0 costs `much`. The optimum is 0, with candidate 1. */
 static struct str
 three(long long much, long long bound, const char *steps)
 {
@@ -80,7 +80,7 @@ test_forgeries(void)
     ok(refused(&s, "without a memory limit"), "a price of bytes without a limit is refused");
 }
 
-/* Tests proof steps of a true bound: an invalid step must be rejected although the bound is true. */
+/* Tests proof steps for a bound that is true: the checker must still reject an invalid step. */
 static void
 steps(void)
 {
@@ -104,7 +104,8 @@ steps(void)
     ok(accepted(&s), "steps after the closing split are skipped");
 }
 
-/* Writes a certificate of one tensor with n readers. Each reader uses the tensor in another layout, at no cost. */
+/* Writes a certificate of one tensor with n readers. Each reader uses the tensor in another layout; converting
+ * costs nothing. */
 static void
 many_forms(void)
 {
@@ -181,7 +182,7 @@ bombs(void)
 int
 main(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer needs more memory, so the splits are less deep there */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer itself needs memory, so splits are nested less deeply with it */
     struct rlimit most = {(rlim_t)3 << 30, (rlim_t)3 << 30};
     setrlimit(RLIMIT_AS, &most);
 #endif

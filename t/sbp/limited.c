@@ -7,7 +7,8 @@
 
 static int made, raised, proven;
 
-/* Bounds the cost of choices within a limit, starting from random prices of memory. */
+/* Bounds the cost of all choices within a memory limit, starting from random prices of memory. Returns true if the
+ * bound and its proof are valid. */
 static bool
 bound_holds(struct arena *a, struct net *n)
 {

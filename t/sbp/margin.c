@@ -1,5 +1,6 @@
-/* Tests of sbp/net/margin.c: the lower bound of each value must equal the cost of the best choice with this value.
- * If the tables are too large and are partitioned, the bound may be lower, but not higher. */
+/* Tests of sbp/net/margin.c, which bounds the cost of each value (candidate of a node) from below. The bound must
+ * equal the cost of the best choice with this value. If the tables are too large and are partitioned, the bound
+ * may be lower, but not higher. */
 #include "sbp/net/margin.h"
 
 #include "sbp/net/dual.h"

@@ -10,8 +10,8 @@
 #include "t/lib/nets.h"
 #include "t/lib/tap.h"
 
-/* Solves a network and writes the certificate. more: the certificate also claims optimality, whether proved or
- * not. */
+/* Solves a network and writes the certificate. more: true: the certificate claims optimality even if it is not
+ * proved. */
 static bool
 written(struct arena *a, const struct net *n, bool more, struct solved *s, struct str *text)
 {
@@ -32,7 +32,7 @@ accepted(const char *text, size_t n)
     return good;
 }
 
-/* Recomputes the digest of a text and checks the certificate. Returns true if it is accepted. */
+/* Recomputes the digest of a changed certificate and checks the certificate. Returns true if it is accepted. */
 static bool
 accepted_sealed(const struct str *text)
 {
@@ -100,8 +100,9 @@ changed_is_answered(struct str *text, int64_t optimum)
     return true;
 }
 
-/* Checks the message for a certificate whose search found a higher bound than its proof shows. The message must
- * report both bounds. A searched bound above the cost, or below the proved bound, must be rejected. */
+/* Checks a certificate whose search found a higher bound than its proof shows: the message must report both
+ * bounds. If the bound of the search is above the cost, or below the proved bound, the certificate must be
+ * rejected. */
 static bool
 says_both(const struct str *text, const struct solved *s)
 {
@@ -116,7 +117,7 @@ says_both(const struct str *text, const struct solved *s)
            !accepted_with(text, "\nsearched ", s->certified - s->bound);
 }
 
-/* ---- every field ---- */
+/* ---- damage of every field and line ---- */
 
 /* Returns true if a certificate's claims hold for its own net, by exhaustive search: the choice has the stated cost,
  * and no choice costs less than the bound. */
@@ -233,8 +234,8 @@ lying(const struct net *n, const struct solved *s, const struct str *text, struc
     return true;
 }
 
-/* Replaces the steps of a certificate by random steps, sometimes within one case of a split. Returns true if all are
- * refused. */
+/* Replaces the steps of a certificate by random steps, some of them within one case of a split. Returns true if
+ * the checker refuses all such certificates. */
 static bool
 made_up_is_refused(const struct str *forgery)
 {
@@ -323,8 +324,9 @@ runs_out(void *left)
     return --*(int64_t *)left < 0;
 }
 
-/* Runs a search without a start choice and without better choices from outside. So it finds better choices late,
- * perhaps in the last case of a split, after it has recorded more steps than the best choice needs. */
+/* Runs a search without a start choice, and without better choices from outside. The search then finds better
+ * choices late, perhaps in the last case of a split. So it has recorded more steps than a proof of the best choice
+ * needs. */
 static int
 search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *arg, struct solved *s)
 {
@@ -341,8 +343,8 @@ search_alone(struct arena *a, const struct net *n, bool (*stop)(void *), void *a
     return 0;
 }
 
-/* Checks that a search's certificate is accepted for any mode, start and limit, with and without branches. The
- * search may end at any time. */
+/* Checks that the certificate of a search is accepted: for any mode, start and limit, with and without branches,
+ * and if the search ends early at any time. */
 static void
 every_search(uint64_t seed, int n)
 {
@@ -360,7 +362,8 @@ every_search(uint64_t seed, int n)
         o.stop = runs_out;
         o.arg = &left;
         bool alone = draw(2);
-        if (alone) left = questions = draw(1000); /* a search without a start has no other limit */
+        /* limits the work of a search without a start, which has no other limit */
+        if (alone) left = questions = draw(1000);
         if (!alone && draw(4) == 0) net.memory_limit = 20 + draw(60);
         int status = alone ? search_alone(&a, &net, runs_out, &left, &s) : net_solve(&a, &net, &o, &s);
         ended += left < 0;
@@ -384,8 +387,8 @@ every_search(uint64_t seed, int n)
     is_int(good, made, "each certificate of these searches is accepted");
 }
 
-/* Adds a tensor with one reader. Each value of the producer, and each value of the reader, has its own layout
- * (form). price[i][j]: price if the producer has value i and the reader value j. */
+/* Adds a tensor with one reader. Each candidate of the producer, and of the reader, has its own layout.
+ * price[i][j]: price of converting if the producer has candidate i and the reader candidate j. */
 static void
 converts(struct arena *a, struct net *n, int32_t maker, int32_t reader, const int64_t *price)
 {

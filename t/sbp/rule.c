@@ -35,7 +35,7 @@ static void
 test_forms(void)
 {
     static const struct {
-        const char *text, *same; /* text: a rule; same: the expected text of the parsed rule, NULL: equal to text */
+        const char *text, *same; /* text: a rule; same: the expected text of the parsed rule, NULL: `text` itself */
     } form[] = {
         {"mk,kn->mn", NULL},
         {"a[b]c->a[b]c", NULL},
@@ -256,7 +256,7 @@ test_layout_in_message(void)
     atlas_free(&at);
 }
 
-/* ---- dtypes ---- */
+/* ---- dtypes of results ---- */
 
 static void
 test_dtypes(void)
@@ -319,7 +319,7 @@ test_dtype_errors(void)
     }
 }
 
-/* ---- writers ---- */
+/* ---- rules made for a call ---- */
 
 static int64_t axes[MAX_DIM];
 static int naxes;

@@ -54,8 +54,9 @@ try_golden(const struct op *op, const char *sample, const char *sigs)
     sound_end(&s);
 }
 
-/* Also tries declarations that no real record has: a difference, which increases with one operand and decreases with
- * the other; and a sum that is linear in a scalar operand, too. */
+/* Compares the derived signatures with the table. Also tries declarations that no real record has: a difference,
+ * which increases with one operand and decreases with the other; and a sum that is linear in each operand, even a
+ * scalar one. */
 static void
 test_golden(void)
 {
@@ -154,7 +155,7 @@ test_missing(uint64_t seed)
     }
 }
 
-/* ---- meshes ---- */
+/* ---- legal layouts on meshes of several axes ---- */
 
 /* Returns, as text, the combinations of layouts that are legal on a mesh for a sample call. */
 static const char *
@@ -204,7 +205,7 @@ test_merged(void)
            "an axis of one rank splits nothing");
 }
 
-/* ---- the check ---- */
+/* ---- the check of layouts ---- */
 
 /* Lists every layout of a two-dimensional tensor on a mesh of two axes. If the order in which the axes split the
  * tensor matters, lists a layout for each order. */

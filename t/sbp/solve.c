@@ -20,14 +20,15 @@ same_as_exhaustive(struct arena *a, struct net *n)
     return fine;
 }
 
-/* Counts of solutions with memory limits: networks for which a choice exists, choices found, and optima found. */
+/* Counts of networks with a memory limit: those for which a choice exists, for which one was found, and for which
+ * the optimum was found. */
 static struct {
     int possible, found, best;
 } within;
 
-/* Checks a solution with a memory limit. The choice must keep the limit and cost at least the optimum; the bound
- * must be at most the optimum. If no choice keeps the limit, the error must name the peak, in bytes, of some choice;
- * this peak must be at least the floor. With `quick`, a search with that peak as limit must succeed. */
+/* Checks a solution with a memory limit. A choice must keep the limit and cost at least the optimum, and the bound
+ * must be at most the optimum. If the solver finds no choice, it must state the peak, in bytes, of some choice,
+ * which is at least the floor. In the mode `quick`, a search with this peak as its limit must succeed. */
 static bool
 keeps_limit(struct arena *a, struct net *n)
 {
@@ -59,7 +60,8 @@ keeps_limit(struct arena *a, struct net *n)
     return fine;
 }
 
-/* Divides costs, so that many choices have equal costs. Gives each conversion a number of bytes that it sends. */
+/* Makes costs coarser, so that many choices have equal costs. Gives each conversion a number of bytes that it
+ * sends. */
 static void
 draw_moved(struct arena *a, struct net *n)
 {
@@ -139,8 +141,8 @@ modes_are_bounded(struct arena *a, struct net *n)
     return true;
 }
 
-/* Checks every mode from a random, possibly invalid start: the mode finds a choice if one exists, and its cost and
- * bound are valid. */
+/* Starts every mode from a random, possibly invalid choice. The mode must find a choice if one exists, and its
+ * cost and bound must be valid. */
 static bool
 any_start_will_do(struct arena *a, struct net *n)
 {

@@ -14,8 +14,8 @@ count(void *asked)
 
 static int made, nfound, nbest, questions;
 
-/* Searches from the optimum of the network without a limit. The limit is drawn between that optimum's peak and the
- * lowest peak of all choices. */
+/* Starts a search with a memory limit from the optimum without a limit. The limit is drawn between the peak of
+ * this optimum and the lowest peak of all choices. Returns true if the found choice is right. */
 static bool
 choice_is_right(struct arena *a, struct net *n)
 {

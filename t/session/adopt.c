@@ -1,6 +1,6 @@
 /* adopt.c - tests that threads hand a session over to each other. Each thread computes, reads and runs a compiled
- * step while it owns the session; all other threads must be refused. ThreadSanitizer reports data that two threads
- * use without a hand-over between the uses. */
+ * step while it owns the session. At that time the calls of all other threads must be refused. ThreadSanitizer
+ * reports data that two threads use without a hand-over between the uses. */
 #include "rille.h"
 #include "t/lib/tap.h"
 
@@ -11,9 +11,9 @@ enum { THREADS = 3, TURNS = 12 };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t passed;
-    int turn; /* number of the current turn, from 0; thread turn % THREADS owns the session */
+    int turn; /* number of hand-overs so far; thread turn % THREADS owns the session */
     struct rille_session *s;
-    struct rille_tensor *x; /* doubled in each turn */
+    struct rille_tensor *x; /* tensor, which is doubled in each turn */
     struct rille_graph *g;
     int refused, failed;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
@@ -38,7 +38,7 @@ trace_double(void)
     return status;
 }
 
-/* Doubles x: by an operator in even turns, by the compiled step in odd turns. */
+/* Doubles x: by an operator if `turn` is even, by the compiled step if it is odd. */
 static int
 double_x(int turn)
 {

@@ -4,8 +4,8 @@ local tap = dofile("t/lib/tap.lua")
 
 local ROWS <const>, COLUMNS <const> = 4, 3
 
--- Kinds of assignment to x. Columns: the assignment in place, and a function that returns the new value. y: tensor of
--- x's shape.
+-- Kinds of assignment to variable x. Columns: an assignment in place, and a function that returns the assigned value.
+-- y: a tensor of x's shape.
 local kinds = {
   {function(x, y) x:copy_(y) end, function(_, y) return y end},
   {function(x, y) x:add_(y) end, function(x, y) return x + y end},
@@ -24,8 +24,8 @@ local kinds = {
   {function(x, y) rille.no_grad(function() x:add_(y) end) end, function(x, y) return (x + y):detach() end},
 }
 
--- Runs a program, a list of {kind, index of the variable, index of the operand}, on new variables. form 1: in place; 2: by
--- functions. Returns the loss and the gradients of the parameters.
+-- Runs a program on new variables. program: list of {kind, index of the variable, index of the operand}; form: 1:
+-- assignments in place, 2: functions that return the value. Returns the loss and the gradients of the parameters.
 local function run(program, form, parameters)
   local values = {}
   for i, p in ipairs(parameters) do
@@ -76,8 +76,7 @@ tap.group("random programs", function()
   end
 end)
 
--- Functions of a step that makes a variable with a row for each row of the micro-batch, and then assigns to the
--- variable.
+-- Functions of a step. Each makes a variable y with as many rows as the micro-batch, and then assigns to y.
 local function by_column(x, w)
   local y = rille.zeros(x.shape[1], COLUMNS)
   for k = 0, COLUMNS - 1 do y[{{}, k}] = x[{{}, k}] * w[k] end

@@ -40,7 +40,7 @@ local function values(...)
   return list
 end
 
--- ---- lengths of texts: axis 1; the last batch of a data set: axis 0 ----
+-- ---- padded axis 1 (lengths of texts), and padded axis 0 (a short last batch) ----
 
 for _, l in ipairs{{1, "B"}, {2, "B"}, {2, "S(0)"}, {2, "S(1)"}, {4, {"S(0)", "S(1)"}}, {1, "B", rows = true}, {2, "S(0)", rows = true}} do
   local place = mesh(l[1])
@@ -56,7 +56,7 @@ for _, l in ipairs{{1, "B"}, {2, "B"}, {2, "S(0)"}, {2, "S(1)"}, {4, {"S(0)", "S
   end
 end
 
--- ---- forms of the option ----
+-- ---- ways to write the option ----
 
 local step = rille.graph(function(x, table, weight) return x * 2, table:sum(), weight end, {buckets = {4, args = {1}, cut = {1}}})
 local y, sum, weight = step(rille.ones(3), rille.ones(7))

@@ -122,7 +122,7 @@ imports(struct rille_session *s, const struct foreign *f, const char *dtype, boo
         bool copies = !shared || (how == 1 && read_only);
         if (status || n != copies || !round_trips(t, f)) return false;
         rille_tensor_free(&t);
-        struct DLManagedTensor *next; /* a new export frees all earlier exports */
+        struct DLManagedTensor *next; /* its export frees the memory of earlier exports whose users are done */
         if (rille_create(s, rille_op_find("ones"), 0, NULL, 0, NULL, NULL, NULL, &t) || rille_to_dlpack(t, &next))
             return false;
         next->deleter(next);
@@ -210,7 +210,8 @@ test_refusals(struct rille_session *s)
     is_int(n, 0, "refused memory is not released");
 }
 
-/* Tests that a lazy relu keeps a shared tensor's memory after the tensor's handles are freed. */
+/* Tests that a relu that is not computed yet keeps the memory of its shared operand, although all handles of the
+ * operand are freed. */
 static void
 test_sharing(struct rille_session *s)
 {

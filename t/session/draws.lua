@@ -58,7 +58,7 @@ end)
 -- ---- random programs ----
 
 local seed = tap.seed(1)
-local calls = { -- functions of a value with rows and a square weight
+local calls = { -- functions of x, which has rows, and w, a square weight
   function(x) return x:dropout(0.3) end,
   function(x) return x + rille.randn(x.shape) * 0.1 end,
   function(x) return x * rille.rand{x.shape[1], 1} end,

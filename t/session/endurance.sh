@@ -15,7 +15,7 @@ tell() { grep -A8 "^not ok" "$dir/out"; tail -3 "$dir/out"; cat "$dir/err"; }
 go -d cpu:2 t/lib/endure.lua $count
 is "one process does not grow" "$code" 0
 export ENDURE_JOB=1
-# a long silence is allowed, so that a busy machine loses no worker
+# permits a long silence of workers, so that none is lost on a busy machine
 go launch -n 2 -d cpu:1 --silence 60 "$dir/$job" $count
 is "a controller and its workers do not grow" "$code" 0
 finish

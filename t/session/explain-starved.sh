@@ -5,8 +5,9 @@
 . t/lib/tap.sh
 rille=$(realpath "$1")
 
-# A library that makes allocations fail: when garbage collection is stopped for the k-th time, the next 2^(k - 1)
-# allocations succeed and then two fail. Lua retries a failed allocation once, so two failures cause one error.
+# A preloaded library that makes allocations fail. When garbage collection is stopped for the k-th time, the next 2^(k
+# - 1) allocations succeed and the two after them fail. Lua retries a failed allocation once, so two failures cause
+# one error.
 cat >"$dir/starve.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -6,7 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local first, second = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
-local LINES <const> = {} -- by line number: description of the code on that line
+local LINES <const> = {} -- description of the code on a line, by line number
 
 local function mark(what)
   LINES[debug.getinfo(2, "l").currentline] = what
@@ -72,7 +72,8 @@ local function set(list, values)
   end)
 end
 
--- Makes each act fail in turn. Returns counts of acts, of defects by kind, and of partly written variables.
+-- Makes each act fail in turn. Returns three counts: acts, defects by kind, and variables that a failed run has
+-- changed in part.
 local function fail_each(net, step)
   for _ = 1, 2 do step(x, y):item() end
   local list = variables(net)
@@ -140,7 +141,7 @@ tap.group("a plain loop", function()
   is_handled(fail_each(net, net.step), "pp-tp, plain")
 end)
 
--- ---- errors of the user's program ----
+-- ---- errors in the user's data and calls ----
 
 tap.group("labels out of range", function()
   local net = make()
@@ -156,8 +157,8 @@ tap.group("labels out of range", function()
   end
 end)
 
--- Tests bad ids and labels of calls whose value is not read. Such a call is not computed in forward, so only its
--- gradient checks the ids. With split classes, only the loss reads the logits at the labels.
+-- Tests bad ids and labels in calls whose value is not read. Such a call is not computed in forward, so only the
+-- computation of its gradient can check the ids. With split classes, only the loss reads the logits at the labels.
 tap.group("bad ids and labels of values that are not read", function()
   local wrong, tried, at = {}, 0, {placement = rille.placement("cpu", {0, 1})}
   local there = {placement = at.placement}

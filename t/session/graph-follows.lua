@@ -10,7 +10,8 @@ function Window:init(n) self.n, self.fc = n, nn.Linear(8, 8) end
 function Window:forward(x) return self.fc(x) * self.n end
 function Window:settings() return {n = self.n, list = self.list} end
 
-local Silent = nn.Module:extend("Silent") -- a module without settings(), so its numbers are fixed in the trace
+-- a module without the method settings(), so a trace has its numbers as constants
+local Silent = nn.Module:extend("Silent")
 function Silent:init() self.fc, self.list, self.calls = nn.Linear(8, 8), {nn.ReLU()}, 0 end
 function Silent:forward(x)
   self.calls = self.calls + 1
@@ -19,8 +20,8 @@ function Silent:forward(x)
   return x
 end
 
--- A user's module without settings(), with layers and parameters in fields and tables. Each row of the test changes
--- one field.
+-- A user's module without the method settings(). Its layers and parameters are in fields and tables. Each row of the
+-- test changes one field.
 local Holder = nn.Module:extend("Holder")
 function Holder:init()
   self.named, self.pairs, self.later, self.seen = {left = nn.Linear(8, 8)}, {{nn.Linear(8, 8)}}, {}, {}
@@ -87,7 +88,8 @@ tap.group("modules", function()
       return m(t)
     end)
     local before = step(x):totable()
-    for _ = 1, 3 do step(x); m(x) end -- a result that the module stores in itself must cause no new trace
+    -- the module stores this result in a field of its own, which must cause no new trace
+    for _ = 1, 3 do step(x); m(x) end
     tap.is({before, traced}, {m(x):totable(), 1}, what .. ": at first the step is traced once")
     change(m)
     local after = step(x):totable()
@@ -284,7 +286,7 @@ tap.group("frozen parameters", function()
   tap.is(traced, 2, "cause exactly one more trace")
 end)
 
--- ---- modes ----
+-- ---- changes between train() and eval() ----
 
 tap.group("alternating modes", function()
   local calls = 0
@@ -329,7 +331,7 @@ tap.group("alternating modes", function()
   tap.ok(calls <= 2, "modes of another model cause at most one more trace", calls)
 end)
 
--- ---- optimisers ----
+-- ---- changed settings of optimisers ----
 
 local kinds = {
   SGD = {{"momentum", 0.5}, {"weight_decay", 0.1}, {"lr", 0.3}},

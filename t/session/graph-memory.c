@@ -32,7 +32,7 @@ struct model {
     const char *wrong;
 };
 
-/* Operators of four kinds: their gradients read nothing, operands, results, or operands and results. */
+/* Operators of four kinds, whose gradients read nothing, the operands, the results, or operands and results. */
 static const struct op ops[] = {{.name = "a"},
                                 {.name = "b", .grad.saves = "0"},
                                 {.name = "c", .grad.saves = "1a"},
@@ -45,7 +45,7 @@ below(struct model *m, int n)
     return (int)(next_random(&m->random) % (uint64_t)n);
 }
 
-/* ---- the definition ---- */
+/* ---- computing the three counts by their definition ---- */
 
 static bool
 saves(const struct model_node *n, char what)
@@ -77,7 +77,7 @@ count(struct model *m)
         if (m->val[i].keep == 0) m->val[i].stored = false;
 }
 
-/* Applies the rules of the definition once. A node without held results keeps only its references to operands. A
+/* Applies each rule of the definition once. A node without held results keeps only its references to operands. A
  * node is freed if no node remembers its results. Returns true if anything changed. */
 static bool
 let_go(struct model *m)
@@ -130,7 +130,7 @@ expect(struct model *m)
     if (!m->wrong && c.remembered != remembered) m->wrong = "the count of remembered nodes";
 }
 
-/* ---- steps of a history ---- */
+/* ---- steps of a random history ---- */
 
 static int
 add_val(struct model *m, struct val *v, int node, int out)
@@ -204,7 +204,7 @@ some_node(struct model *m, bool done)
     return -1;
 }
 
-/* Computes a random node: allocates memory for the needed results, then marks the node as done. */
+/* Simulates the computation of a random node: allocates the results that are needed, then marks the node as done. */
 static void
 compute(struct model *m)
 {
@@ -239,7 +239,8 @@ spend(struct model *m)
     if (n->done && n->holding == HOLD_SAVED) n->holding = HOLD_REMEMBERED;
 }
 
-/* Marks a node for another computation, because its result bytes were freed. */
+/* Marks a computed node for another computation, because the bytes of its results were freed and a result is
+ * needed again. */
 static void
 revive(struct model *m)
 {
@@ -282,7 +283,7 @@ step(struct model *m)
     }
 }
 
-/* ---- histories ---- */
+/* ---- random histories ---- */
 
 static bool
 history(uint64_t seed)
@@ -361,7 +362,7 @@ long_chains(void)
     graph_free(&g);
 }
 
-/* number of freed versions of variables that the graph has reported to the variable's owner */
+/* number of freed versions of variables, each of which the graph has reported to the variable's owner */
 static int norphan;
 
 static void

@@ -7,7 +7,7 @@ local function traces(step) return tonumber(tostring(step):match("(%d+) trace"))
 -- Runs a script in a new process and returns the script's warnings.
 local function warnings_of(script, environment) return (tap.run("", script, environment)) end
 
--- ---- each way of reading ----
+-- ---- each kind of value that a function can read ----
 
 -- Chunks, one for each kind of read. A chunk returns the function, and a list of changes that the test applies in
 -- order.
@@ -176,7 +176,8 @@ tap.group("warnings", function()
 end)
 
 -- Tries expressions of x and k, each with the expected number of traces for 20 values of k. 1: k becomes a live
--- number; 2: k becomes a live number after one failed attempt; 20: each value of k needs a trace.
+-- number (an input of the step) in the first trace; 2: in the second trace, after one attempt failed; 20: each value
+-- of k needs a trace.
 tap.group("numbers", function()
   local x = rille.tensor{1.5, 2}
   for _, row in ipairs{
@@ -358,8 +359,8 @@ tap.group("500 random programs", function()
   tap.ok(true, "compute the same as eagerly while their inputs change between calls")
 end)
 
--- Changes a number between 2 and 2.0, and between 0.0 and -0.0, in each kind of place that a step reads. An i64 tensor times 2.0
--- is f32, and the sign of zero decides 1 / 0.
+-- Changes a number in each kind of place that a step reads: between 2 and 2.0, and between 0.0 and -0.0. Both matter:
+-- an i64 tensor times 2.0 is f32, and 1 / 0 depends on the sign of the zero.
 tap.group("numbers of another subtype or sign", function()
   local k, held, list = 2, {k = 2}, {{2}}
   local readers = {

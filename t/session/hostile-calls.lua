@@ -10,7 +10,7 @@ math.randomseed(tap.seed(1))
 local trials = os.getenv("RILLE_LONG") and 2000 or 100
 local two, meta = rille.placement("cpu", {0, 1}), rille.placement("meta", {0})
 
--- Operands of a correct call of each operator; the test damages them.
+-- operands of a correct call of each operator, which the test makes wrong
 local f, ids, truth, image = rille.ones{4, 5}, T({1, 0, 2}, I64), T({true, false, true}), rille.ones{2, 3, 4, 4}
 local heads, five, turn = rille.ones{1, 2, 3, 4}, rille.ones{5}, rille.ones{3, 2}
 local right = {

@@ -59,7 +59,7 @@ for _, n in ipairs{128, 130, #npy - 1} do
   end
 end
 
--- ---- wrong files in the place of a model ----
+-- ---- wrong files as models ----
 
 local one, none = dir .. "/small.json", dir .. "/none"
 for kind, models in pairs{gpt2 = ", a .safetensors of such a folder or a .bin of llm.c", llama = ", or a .safetensors of such a folder"} do
@@ -101,7 +101,7 @@ tap.is(rille.models.gpt2.load(both .. "/model.safetensors").wpe.weight:totable()
 model:save(both)
 tap.is(rille.models.gpt2.load(both).wpe.weight:totable(), model.wpe.weight:totable(), "saving into the folder removes the ambiguity")
 
--- ---- JSON as Lua values ----
+-- ---- JSON files as Lua values ----
 
 for text, line in pairs{[""] = 1, ["\n\n{"] = 3, ["[1,\n2"] = 2, ["[1]\n[2]"] = 2, ['{"a": 1,\n "a": 2}'] = 2, ['\n"\255"'] = 2, ["[\n1\0]"] = 2,
   ["\n1e999"] = 2, ["\n{\"\\u0000\": 1}"] = 2, [("["):rep(2049)] = 1, ["[12345678901234567890,\n1,]"] = 2} do
@@ -123,7 +123,7 @@ do
   tap.is(wrong, {}, "truncated JSON is refused; changed JSON is read or refused; each error names file and line")
 end
 
--- ---- lists ----
+-- ---- lists of numbers ----
 
 for _, values in ipairs{{1, 2, dtype = "i64"}, {{1, 2}, {3, 4, dtype = "i64"}}, {{1, 2, dtype = "i64"}, {3, 4}}, {dtype = "i64"}, {1, 2, [5] = 3}} do
   local good, why = pcall(T, values)
@@ -161,7 +161,7 @@ for want, stages in pairs{["stages[1] must be a placement, found 1"] = {1}, ["st
   refused(function() rille.parallel(g, {stages = stages}) end, "parallel: " .. want, "stages")
 end
 
--- ---- random values ----
+-- ---- random values of wrong dtypes ----
 
 for _, dtype in ipairs{"i32", "i64", "u8", "bool"} do
   for _, name in ipairs{"rand", "randn"} do
@@ -185,7 +185,7 @@ end
 refused(function() nn.init.uniform_(rille.zeros{4}, 2, 1) end, "nn.init.uniform_: expected two numbers, the smaller first, found 2 and 1", "a reversed range")
 refused(function() nn.init.normal_(rille.zeros{4}, "a") end, "nn.init.normal_: mean must be a number, found \"a\"", "a mean that is no number")
 
--- ---- a tokenizer ----
+-- ---- a tokenizer for data.text ----
 
 tap.is(rille.data.text(write("t.txt", "abc<|end|>"), {tokenizer = small}):totable(), small:encode("abc<|end|>"), "data.text encodes a file with a tokenizer")
 for _, value in ipairs{3, "a", {}, T{1}, false} do
@@ -193,7 +193,7 @@ for _, value in ipairs{3, "a", {}, T{1}, false} do
 end
 refused(function() small:save(dir .. "/a.tiktoken") end, "/a.tiktoken: the name of a saved tokenizer must end in .json", "a file name of another format")
 
--- ---- layers ----
+-- ---- options of layers ----
 
 for _, row in ipairs{{nn.Linear, {2, 2, {bias = 0}}, "bias must be true or false, found 0"}, {nn.SwiGLU, {2, 2, {bias = "no"}}, "bias must be true or false, found \"no\""},
   {nn.Conv2d, {2, 2, 1, {bias = 0}}, "bias must be true or false, found 0"}, {nn.LayerNorm, {2, {bias = "no"}}, "bias must be true or false, found \"no\""},

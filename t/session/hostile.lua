@@ -56,7 +56,7 @@ tap.group("metamethods and methods with wrong objects", function()
   tap.is(a:sum():item(), 190.0, "the session still works")
 end)
 
--- A program for a new process. The program closes its session, then calls every function with objects of the closed session.
+-- A program for a new process. It closes its session, then calls every function with objects of the closed session.
 local closed = [[
 local x, held
 do
@@ -114,8 +114,8 @@ tap.group("tensors with more bytes than can be counted", function()
       local x = T({1}, {dtype = dtype}):expand{size}
       for _, call in ipairs{"argmax", "argmin", "topk", "logsumexp"} do
         local args = call == "topk" and {1, 0} or {0}
-        -- true: the operator gathers the tensor in a dtype in which it has at least 2^62 bytes; the error must name
-        -- that limit
+        -- true: the operator converts the tensor to a wider dtype, in which it has at least 2^62 bytes, so the error
+        -- must name that limit; false: the error must be "out of memory"
         local uncounted = size == 1 << 61 and (call == "logsumexp" or dtype == "bf16")
         tap.fails(function() x[call](x, table.unpack(args)):item() end, {"hostile.lua:", uncounted and "2^62 bytes" or "out of memory on cpu:0"},
           ("%s of 2^60 elements is refused"):format(call))
@@ -263,7 +263,7 @@ tap.group("in place", function()
   tap.is(q.grad:item(), 1, "the gradient of a variable with respect to itself is 1")
 end)
 
--- Assigns in place a result that does not fit the variable's dtype. This must be an error, as in PyTorch ("can't be
+-- Assigns a result in place to a variable whose dtype cannot hold it. This must be an error, as in PyTorch ("can't be
 -- cast to the desired output type").
 tap.group("in place, values of another dtype", function()
   local one = {f32 = 1.5, i64 = 2, i32 = 2, u8 = 2, bool = true}
@@ -357,8 +357,8 @@ tap.group("axes out of range", function()
   end
 end)
 
--- Checks an argument of a compiled step. Arguments never require a gradient, so a request for an argument's gradient
--- must be an error, not 0.
+-- Asks for the gradient of an argument of a compiled step. Arguments never require a gradient, so this must be an
+-- error, not the gradient 0.
 tap.group("gradients of tensors that require none", function()
   local w, x = T({2}, {requires_grad = true}), T({3}, {requires_grad = true})
   local function slopes(x) return rille.grad((x * w):square():sum(), {w, x}) end

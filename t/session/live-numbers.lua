@@ -1,5 +1,5 @@
--- Tests live numbers. The function of a live number may do anything except call the step that uses the number. Rille
--- calls this function before it binds arguments.
+-- Tests live numbers, whose values a function returns anew for each call of the step. This function may do anything
+-- except call the step itself. Rille calls it before it binds the step's arguments.
 local tap = dofile "t/lib/tap.lua"
 
 tap.group("a function that assigns what its step reads", function()

@@ -7,8 +7,8 @@
 
 static struct rille_session *s;
 
-/* Each function calls one public function with the struct. Most of the calls fail because other arguments or fields
- * are invalid; the test looks only for errors about the struct's size or unknown options. */
+/* Functions that call one public function each, with the given options. Most of the calls fail because other
+ * arguments or fields are invalid. The test looks only for errors about the struct's size or unknown options. */
 static void
 call_open(const void *options)
 {
@@ -72,7 +72,7 @@ call_whatif(const void *options)
     rille_tensor_free(&x);
 }
 
-/* later: bytes of the options that the struct's first version lacked */
+/* size: size of the struct, bytes; later: bytes at its end that the first version of the struct did not have */
 static const struct {
     const char *name;
     size_t size, later;
@@ -89,8 +89,8 @@ static const struct {
     {"rille_cluster", sizeof(struct rille_cluster), 8, call_whatif},
 };
 
-/* Calls function k with a struct of `size` bytes, the last of which is `last`. Returns true if the error contains
- * `how`: that the size is wrong, or that an option that is set is unknown. */
+/* Calls function k with a struct of `size` bytes in a buffer of `room` bytes. The struct's last byte is `last`.
+ * Returns true if the error contains `how`: the size is wrong, or an unknown option is set. */
 static bool
 refuses(size_t k, size_t size, size_t room, char last, const char *how)
 {

@@ -2,7 +2,8 @@
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
-/* Instructions for a gradient function or hook of the test, and counts of its calls and of calls of drop(). */
+/* State of a gradient function or hook of this test. fails: true: the function fails; factor: factor of the
+ * gradient; ncall, ndrop: number of its calls, and of calls of drop(). */
 struct calls {
     struct rille_session *s;
     int ncall, ndrop, fails;

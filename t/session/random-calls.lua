@@ -24,7 +24,8 @@ end)
 
 tap.group("graphs", function()
   local x = rille.ones({4, 3})
-  local function f(a) -- the dropout is called first, but its result is used second
+  -- calls the dropout before another call that uses random numbers, but uses its result after that call's
+  local function f(a)
     local late, early = a:dropout(0.5), rille.rand({4, 3})
     return (early * 2 + late):dropout(0.3) + rille.randn({4, 3})
   end

@@ -18,7 +18,8 @@ struct world {
 };
 
 struct program {
-    uint64_t random, layouts; /* random: seed of the computation; layouts: seed of the layouts */
+    /* seeds of two generators; random: draws the computation; layouts: draws the layouts of the world `many` */
+    uint64_t random, layouts;
     struct world one, many;
     bool gradients; /* true: values are f64, the program is short, and backward runs at the end of the program */
     bool traced;    /* true: the world `many` runs as a compiled step, so no value is read while the step is traced */
@@ -26,7 +27,7 @@ struct program {
     char last[200]; /* text of the current instruction, for messages */
 };
 
-/* ---- choices ---- */
+/* ---- drawing numbers ---- */
 
 static int
 below(uint64_t *r, int n)
@@ -56,7 +57,7 @@ wrong(struct program *p, const char *what)
     return 1;
 }
 
-/* ---- layouts ---- */
+/* ---- drawing placements and layouts ---- */
 
 /* Makes the placements of a world. kind: device kind; NULL: alternates between cpu and async. */
 static void
@@ -101,7 +102,8 @@ layout(struct program *p, const struct rille_place *place, int ndim, bool partia
     return l;
 }
 
-/* Returns an operand of the second world on this placement, sometimes in a new layout. The caller frees the handle. */
+/* Returns an operand on this placement, for the world `many`, sometimes converted to a new layout. The caller
+ * frees the handle. */
 static struct rille_tensor *
 operand(struct program *p, struct rille_tensor *t, const struct rille_place *place)
 {
@@ -114,7 +116,7 @@ operand(struct program *p, struct rille_tensor *t, const struct rille_place *pla
     return moved;
 }
 
-/* ---- values ---- */
+/* ---- comparing values ---- */
 
 static unsigned char bytes[2][BYTES];
 
@@ -153,14 +155,15 @@ replace(struct world *w, int i, struct rille_tensor *t)
     w->t[i] = t;
 }
 
-/* ---- instructions ---- */
+/* ---- instructions of a program ---- */
 
 enum shape { PLAIN, AXIS, AXES, AXIS_KEEP, TWO_AXES, SLICE, PAD, FLAT, DTYPE, CHAIN };
 struct instruction {
     const char *op;
     int nin;
     enum shape attrs;
-    bool grows, tied; /* grows: results must be clamped afterwards; tied: gradients may be fractions */
+    /* grows: results may be large and must be clamped; tied: gradients may be fractions, because of equal values */
+    bool grows, tied;
 };
 static const struct instruction instruction[] = {
     {"add", 2, PLAIN, true, false},           {"sub", 2, PLAIN, true, false},
@@ -228,7 +231,8 @@ attributes(struct program *p, const struct instruction *in, const struct rille_t
     }
 }
 
-/* Calls op in one world on the tensors t[index[k]], and on a number as last operand unless the number is 0. */
+/* Calls op in one world. Operands: the tensors t[index[k]], then a number as the last operand, unless `number` is
+ * 0. */
 static int
 call(struct program *p, struct world *w, const char *op, int nin, const int *index, int nattr,
      const struct rille_attr *attr, int64_t number, struct rille_tensor **out)
@@ -260,7 +264,7 @@ cut(struct world *w, struct rille_tensor **t)
     return status;
 }
 
-/* Calls an instruction in both worlds. Checks that the instruction succeeds in both worlds or fails in both. */
+/* Executes an instruction in both worlds. Checks that the call succeeds in both worlds or fails in both. */
 static bool
 both(struct program *p, const struct instruction *in, const int *index, int nattr, const struct rille_attr *attr,
      int64_t number, struct rille_tensor **a, struct rille_tensor **b)
@@ -336,7 +340,7 @@ step(struct program *p)
     int nattr = attributes(p, in, p->one.t[index[0]], attr, list);
     bool number = in->nin == 2 && in->attrs == PLAIN && strcmp(in->op, "matmul") && chance(&p->random, 4);
     bool cuts = !strcmp(in->op, "remainder");
-    if (cuts && !number) return false; /* without a number as operand, the instruction could divide by zero */
+    if (cuts && !number) return false; /* skips a division by a tensor, which may contain 0 */
     if (!both(p, in, index, nattr, attr, number ? 2 + below(&p->random, 3) : 0, &a, &b)) return false;
     keep(p, a, b);
     return true;
@@ -351,7 +355,7 @@ update(struct program *p)
     say(p, "leaf %d = %d", leaf, from);
     int one = rille_tensor_assign(p->one.t[leaf], p->one.t[from]);
     const struct rille_place *place = rille_layout_place(rille_tensor_layout(p->many.t[leaf]));
-    struct rille_tensor *t; /* without partial values: a partial maximum cannot become a partial sum */
+    struct rille_tensor *t; /* has no partial values, because a partial maximum cannot become a partial sum */
     if (rille_tensor_to_global(p->many.t[from], layout(p, place, rille_tensor_ndim(p->many.t[from]), false), &t))
         wrong(p, "a move");
     int many = rille_tensor_assign(p->many.t[leaf], t);
@@ -544,7 +548,7 @@ programs(const char *bus, int threads, const char *kind, uint64_t seed, int n)
     rille_close(&many);
 }
 
-/* Runs programs that once failed, because of: a running sum of a scalar; moves and views of empty tensors;
+/* Runs programs that once failed. Their causes: a running sum of a scalar; moves and views of empty tensors;
  * differences of bools; products whose operands both lack the batch dimension; a new version that was moved before
  * its data was checked. */
 static void

@@ -13,7 +13,8 @@ local MESHES <const> = {{0, 1}, {2, 0, 1}, {0, 1, 2, 3}, {{0, 1}, {2, 3}}, {{4, 
 local R = math.random
 local function pick(list) return list[R(#list)] end
 
--- ---- a program consists of leaves {shape =, sbp =, most =} and steps f(v), where v[i] is value i ----
+-- ---- drawing a program ----
+-- A program consists of leaves {shape =, sbp =, most =} and steps f(v), where v[i] is value i.
 
 local function layout(axes, ndim, whole)
   local list = {}
@@ -110,7 +111,8 @@ local kinds = {
       changed(a.shape, axis, a.shape[axis] + b.shape[axis]), math.max(a.most, b.most)
   end,
   function(a, i, _, _, axes)
-    local sbp = layout(axes, #a.shape, true) -- a layout without P, because P(max) values cannot become P(sum)
+    -- a layout without P, because values of a P(max) layout cannot be converted to P(sum)
+    local sbp = layout(axes, #a.shape, true)
     return ("move %d to %s"):format(i, type(sbp) == "table" and table.concat(sbp, ",") or sbp),
       function(v, place) return place and v[i]:to_global{placement = place, sbp = sbp} or v[i] end, a.shape, a.most
   end,

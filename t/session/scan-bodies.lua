@@ -21,8 +21,8 @@ local function module_of(m)
   return m, m:parameters()
 end
 
--- Each entry returns the function of the scan, its parameters, and a function that returns the first state. The function
--- receives slices (BATCH, WIDTH); first() receives the input (BATCH, length, WIDTH).
+-- Each entry returns the function of the scan, its parameters, and a function first() that returns the initial state.
+-- The scan's function receives slices (BATCH, WIDTH); first() receives the complete input (BATCH, length, WIDTH).
 local bodies = {
   rnn = function()
     local w = weight(WIDTH, WIDTH)
@@ -103,7 +103,7 @@ local bodies = {
       return h:sin(), h
     end, {w}, function(x0) return zeros(x0, WIDTH) end
   end,
-  descent = function() -- the gradient of an energy inside of the function
+  descent = function() -- the function computes the gradient of an energy
     local w = weight(WIDTH, WIDTH)
     return function(h, x)
       local energy = ((h:matmul(w) - x):square():sum(1) * 0.1):sum()
@@ -120,8 +120,8 @@ local bodies = {
     end, {w, v}, function(x0) return zeros(x0, WIDTH) end
   end,
 }
--- Tensors without a gradient in the function: results of no_grad and detach, an own leaf, and an own leaf with a
--- gradient.
+-- Tensors without a gradient inside the function: results of no_grad and detach, and a leaf that the function makes,
+-- without and with a gradient of its own.
 bodies.detached_tensors = function()
   local w = weight(WIDTH)
   return function(h, x)
@@ -132,7 +132,7 @@ bodies.detached_tensors = function()
     return h, {h, still, h:detach() * w}
   end, {w}, function(x0) return zeros(x0, WIDTH) end
 end
-bodies.largest = function() -- the gradient of topk writes to positions
+bodies.largest = function() -- topk, whose gradient writes to the positions of the largest values
   local w = weight(WIDTH)
   return function(h, x)
     local most, at = (h * w + x):topk(2, 1)
@@ -172,7 +172,7 @@ end
 
 local function scan(fn, state, x) return rille.scan(fn, state, x, {axis = 1}) end
 
--- Returns loss and gradients as Lua tables, or the tensors.
+-- Returns loss and gradients: as Lua tables, or as tensors.
 local function train(how, fn, params, first, x)
   local state, ys = how(fn, first(x), x)
   local loss = 0
@@ -229,7 +229,7 @@ for name, make in tap.sorted(bodies) do
   tap.ok(short < 100, ("%s: few tasks"):format(name), short)
 end
 
--- ---- an input without the batch, whose gradient is a sum over devices; 16-bit floats; meshes ----
+-- ---- gradients that are summed over devices (of an input without a batch dimension), 16-bit floats, meshes ----
 
 local meshes <const> = {{{0}, "S(0)"}, {{0, 1}, "S(0)"}, {{0, 1, 2, 3}, "S(0)"}, {{0, 1}, "B"}, {{{0, 1}, {2, 3}}, {"S(0)", "B"}},
   {{{0, 1}, {2, 3}}, {"S(0)", "S(0)"}}}

@@ -127,7 +127,7 @@ tap.group("second derivatives", function()
   tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
 end)
 
--- ---- functions whose calls differ ----
+-- ---- functions whose calls differ between positions ----
 
 tap.group("functions whose calls differ", function()
   local x, total, list, numbers = rille.randn{5, 2, 3}, 0, nil, {n = 0}
@@ -187,7 +187,7 @@ tap.group("plans", function()
   tap.ok(less[3] < 0.6 * kept[3], "recomputation needs less memory", ("%d of %d"):format(less[3], kept[3]))
 end)
 
--- ---- forms of arguments, changes of followed values ----
+-- ---- forms of arguments, and changes of values that the function reads ----
 
 local total, sums = rille.scan(function(s, x) return s + x, nil end, rille.tensor(0), rille.arange(5))
 tap.is({total:item(), sums == nil}, {10, true}, "an output may be absent")

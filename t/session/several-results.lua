@@ -17,8 +17,8 @@ local function permutations(list, at, found)
   return found
 end
 
--- Cases by name. Columns: a function of leaves that returns tensors, several of them results of one operator; the
--- sizes of the leaves.
+-- Cases by name. Columns: a function of the leaves, and the sizes of the leaves. The function returns tensors,
+-- several of which are results of one operator.
 local cases = {
   topk = {function(x) return x:topk(2, 0) end, {4, 3}},
   ["topk and its sum"] = {function(x)
@@ -89,7 +89,8 @@ for _, name in ipairs(names) do
     local r = results(case)
     for k, i in ipairs(p) do
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
-      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end -- frees the original handle in half of the orders
+      -- replaces the first handle by another one in half of the orders, so that the collector frees the first
+      if n % 2 == 0 and k == 1 then r[i] = r[i]:detach() end
       if n % 3 == 0 then collectgarbage() end
       if apart(flat(r[i]), want[i]) > 1e-5 then wrong = wrong + 1 end
     end

@@ -7,7 +7,8 @@ local ROWS, COLUMNS = 4, 12
 local function whole(rows, cols) return rille.tensor(tap.rows(rows, cols, function(i, j) return (i * 5 + j * 3) % 7 - 3 end)) end
 local weight = whole(ROWS, COLUMNS)
 
--- Cases: lists of slices {begin, end} of columns. The loss sums the slices; slice k has weight k.
+-- Cases: lists of column ranges {begin, end}, one for each slice. The loss is the sum of all slices; slice k has
+-- weight k.
 local cuts = {
   {"chunks", {{0, 4}, {4, 8}, {8, 12}}, whole = true},
   {"chunks backwards", {{8, 12}, {4, 8}, {0, 4}}, whole = true},
@@ -128,7 +129,8 @@ local function gradient_over(loop, n)
     return rille.grad(total, {x})
   end)
   local dx, want, k = step():totable(), {}, 0
-  -- the reference: the gradient of k y^2 at each element is the sum of 2 k y over the slices that contain the element
+  -- The gradient is computed element by element as the reference. At each element, the gradient of k y^2 is the sum
+  -- of 2 k y over the slices that contain the element.
   local at = rille.arange(n * 8):reshape{n, 8}
   for part in coroutine.wrap(function() loop(at, n) end) do
     k = k + 1

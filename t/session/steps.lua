@@ -29,8 +29,8 @@ local function settled()
   return rille.counters()
 end
 
--- Runs a long loop. Returns three numbers: compilations after the second step, growth in bytes since step 20, and
--- growth of the number of values since step 800. The number of values is stable only from step 800 on, because the
+-- Runs a long loop. Returns three numbers: compilations after the second step; growth of memory since step 20, bytes;
+-- growth of the number of values since step 800. Before step 800 the number of values still grows, because the
 -- session remembers 10,000 computed operators for explain().
 local function long_loop(net, step, read)
   local random = rille.data.permutation(STEPS, tap.seed(1))
@@ -88,7 +88,7 @@ tap.group("1,000 steps with random garbage collections and a new learning rate e
   tap.is(losses.graph, losses.plain, "a compiled step gives the same loss as the loop, bit by bit")
 end)
 
--- ---- number of computations ----
+-- ---- counting computations ----
 
 local function acts_of(f)
   local before = rille.counters().acts
@@ -122,8 +122,8 @@ tap.group("forward is computed once", function()
   tap.is(acts_of(function() net.x:totable() end), 0, "reading a leaf computes nothing")
 end)
 
--- Makes an operator sleep, so that backward after item() is slow if backward computes the operator again. Compares
--- the best of three runs.
+-- Makes an operator of forward sleep. Backward after item() is slow if it computes this operator again. Compares the
+-- best of three runs.
 tap.group("values that gradients read are kept", function()
   local SLEEP <const> = 0.1
   local x, y = rille.rand({16, 8}), rille.zeros({16}, {dtype = "i64"})
@@ -131,7 +131,7 @@ tap.group("values that gradients read are kept", function()
   local function seconds_of(name, forward)
     local best = math.huge
     for _ = 1, 3 do
-      local loss = forward(x:matmul(w)) -- only the loss still has a handle
+      local loss = forward(x:matmul(w)) -- after this call, only the loss has a handle
       loss:item()
       rille._slow_op(name, SLEEP)
       local begin = rille.clock()
@@ -157,7 +157,7 @@ tap.group("values that gradients read are kept", function()
   end
 end)
 
--- ---- versions ----
+-- ---- old and new versions of variables ----
 
 tap.group("old versions keep their values", function()
   local w = rille.tensor({1, 2, 3}, {requires_grad = true})

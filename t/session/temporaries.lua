@@ -42,7 +42,7 @@ tap.group("temporaries of 1 MiB", function()
   small("temporaries of which the last eight are kept")
 end)
 
--- Checks a value that is computed from parameters in each step, but never read. The value must not keep all old
+-- Checks a value that each step computes from parameters, but that is never read. The value must not keep all old
 -- versions of the parameters.
 tap.group("values computed next to a training", function()
   local nn, optim = rille.nn, rille.optim

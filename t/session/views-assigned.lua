@@ -1,5 +1,5 @@
--- Tests variables that are assigned views (actors/session/build/variable.c). The first reader of such a variable must
--- get the same bits as later readers, whatever the strides of the view. Runs with the default kernels, and with
+-- Tests variables to which a view is assigned (actors/session/build/variable.c). The first reader of such a variable
+-- must get the same bits as later readers, whatever the strides of the view. Runs with the default kernels, and with
 -- oneDNN's AVX2 kernels, which sum in another order.
 
 local t = dofile("t/lib/tap.lua")

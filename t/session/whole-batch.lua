@@ -70,7 +70,7 @@ local losses = {
   {"two divisors", function(z, y) return z:cross_entropy(y) + (z:sum(1) * y:eq(2):to("f32")):sum() / (y:eq(2):sum() + 1) end},
 }
 
--- Returns the loss, other results and gradients of a step of m micro-batches.
+-- Returns the loss, the further results and the gradients of a step of m micro-batches.
 local function run(place, y, loss, m, dtype)
   local function leaf(t, p) return t:to_global{placement = p, sbp = "B"}:detach():clone():requires_grad_() end
   rille.manual_seed(11)
@@ -106,8 +106,8 @@ for _, l in ipairs(losses) do
   end
 end
 
--- Tests a mean whose scale changes between calls. The scale becomes a live number; the number of rows must stay that
--- of the complete batch.
+-- Tests a mean that the user writes as a product with a scale. The scale changes between calls and becomes a live
+-- number. The number of rows in the mean must stay that of the complete batch.
 tap.group("a mean by hand with a scale that changes", function()
   local scale = 1.5
   local w = rille.ones({WIDTH}, {requires_grad = true})
@@ -139,8 +139,8 @@ local function loss_and_gradient(f, m, w, ...)
   return {loss:item(), w.grad and w.grad:totable()}
 end
 
--- Tries layers and operators between the step's arguments and its loss. The sum of squares of the layer's result must
--- equal that of the complete batch.
+-- Tries layers and operators between the step's arguments and its loss. With micro-batches, the sum of squares of the
+-- layer's result must equal that of the complete batch.
 tap.group("rows pass", function()
   local nn = rille.nn
   local function T(...) return rille.randn{ROWS, ...}:detach() end
@@ -208,8 +208,9 @@ tap.group("rows pass", function()
   end
 end)
 
--- Computes a contrastive loss, which compares all rows with each other. A step of micro-batches must refuse the loss,
--- because a micro-batch has only a part of the rows. In per_micro_batch the loss is the mean over the micro-batches.
+-- Computes a contrastive loss, which compares every two rows of the batch. A step of micro-batches must refuse the
+-- loss, because a micro-batch has only some of the rows. Inside per_micro_batch, the loss is the mean over the
+-- micro-batches.
 tap.group("a contrastive loss", function()
   local x, w = rille.randn{4, 3}:detach(), rille.randn{3, 3}:detach()
   local function loss(x)
@@ -342,7 +343,8 @@ tap.group("a refused step", function()
   tap.is(s(rille.ones(2, 6)):totable(), {2, 2, 2, 2, 2, 2}, "leaves no numbers for the next step")
 end)
 
--- Checks that rows still count as rows of the batch if they are joined with other rows or another dimension.
+-- Checks that the step still recognises rows of the batch after they are joined with other rows or with another
+-- dimension.
 tap.group("rows in blocks", function()
   local w = rille.randn({6, 6}, {requires_grad = true})
   local calls = {
@@ -374,7 +376,7 @@ tap.group("values of halves", function()
   end
 end)
 
--- Checks the cases of torchtitan#2206 and transformers#34191. Columns: logits, labels and PyTorch's values.
+-- Checks the cases of torchtitan#2206 and transformers#34191. Columns: logits, labels and the loss in PyTorch.
 tap.group("PyTorch's values", function()
   local L = rille.tensor{{0.2, 1.0, 0.5}, {0.1, 0.3, 0.6}, {1, 2, 3}, {-1, 0, 1}}
   local step = rille.graph(function(x, y) return x:cross_entropy(y) end, {micro_batches = 2})
@@ -421,14 +423,15 @@ tap.group("losses whose scale is unknown", function()
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
 end)
 
--- ---- values that depend on the number of rows ----
+-- ---- values that a function computes from the number of rows ----
 
 local rows, classes = rille.randn({ROWS, 4}, {dtype = "f64"}), rille.randint(0, 3, {ROWS})
 local function number(v) return rille.tensor(v, {dtype = "f64"}) end
 local function zeros(...) return rille.zeros({...}, {dtype = "f64"}) end
 local function twice(a, w) return rille.concat({a, a:sin()}, {axis = 0}):matmul(w) end
 
--- fn(w, a, n) returns the loss and a further result of a step; w: {4, 3}, a: {ROWS, 4}, n: {ROWS}.
+-- Columns: name, and fn(w, a, n), which returns the loss and a further result of a step. w: {4, 3}, a: {ROWS, 4}, n:
+-- {ROWS}.
 local functions = {
   {"a tensor made from the number of rows", function(w, a) return a:matmul(w):sum() / number(a.shape[1]), number(a.shape[1]) end},
   {"a list made from it", function(w, a) return (a:matmul(w):sum{axis = 0} / number{a.shape[1], 2, 3}):sum() end},
@@ -478,7 +481,8 @@ local functions = {
   end},
 }
 
--- Returns loss, further result and gradient of w, of a step of `pieces` micro-batches. split: rows are sharded.
+-- Returns the loss, the further result and the gradient of w, of a step of `pieces` micro-batches. split: true: rows
+-- are sharded.
 local function values_of(fn, pieces, split)
   rille.manual_seed(5)
   local place, sbp = split and P01 or P0, split and "S(0)" or "B"

@@ -3,7 +3,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
 -- Functions that accept any number of arguments, because they pass the arguments on or make a list of them.
--- x:backward is listed, too, because its message has more details (t/shell/errors.lua).
+-- x:backward is among them, because its message for extra arguments says more (t/shell/errors.lua tests the message).
 local open = {}
 for name in ("tensor:backward grad no_grad per_micro_batch enable_grad autocast reshape permute expand zeros ones rand randn empty slice concat stack transpose nn.Sequential explain plan eval"):gmatch("%S+") do
   open[name] = true

@@ -27,7 +27,7 @@ tap.group(":whos", function()
   text = whos.whos({{"class", class}, {"P", P}, {"umlauts", ("ä"):rep(50)}, {"bytes", "\27[31m\200"}}, 100)
   tap.ok(text:find("class +class") and text:find("P +cpu%[0%-3%]"), ":whos shows a class as a class, and a placement in short form", text)
   tap.ok(tap.has(text, '"' .. ("ä"):rep(37) .. '"...', "\\27[31m") and not text:find("\27"), ":whos truncates texts between characters and escapes control characters", text)
-  -- Metamethods of a user's table may fail or return anything.
+  -- Makes a user's table whose metamethods fail, because metamethods may do or return anything.
   local bad, hostile = function() error("refused") end, {}
   for _, event in ipairs{"__index", "__len", "__pairs", "__tostring", "__call", "__eq", "__name", "__methods", "__metatable"} do
     for k, value in ipairs{bad, "text", 5, function() return 5 end} do hostile[#hostile + 1] = {event .. k, setmetatable({x}, {[event] = value})} end
@@ -59,7 +59,7 @@ tap.group(":mem", function()
   tap.ok(text:find("in brackets: not in memory, computed when read", 1, true), ":mem explains the brackets")
   tap.ok(text:find("later .-%(1.0 MiB%)") > text:find("x .-16 KiB"), ":mem lists pending values last")
   later:sum():item()
-  later:sum():item() -- from the second read on, the value is kept instead of recomputed
+  later:sum():item() -- the second read keeps the value; the first one only computes it
   tap.ok(whos.whos({{"later", later}}, 40):find(" 1.0 MiB\n"), ":mem shows a computed value without brackets")
   for columns = 40, 120, 20 do
     for line in whos.mem({{"later", later}, {"opt", opt}}, 0, columns):gmatch("[^\n]+") do
@@ -77,12 +77,13 @@ tap.group(":actors", function()
   tap.ok(list[1].line:find("cluster_view.lua:%d+"), "each actor has the user's line")
   local text = actors_text(list, 100)
   tap.ok(tap.has(text, "done", "2 of 2", "cpu:0", "cluster_view.lua"), "actors are printed as a table")
-  -- Checks :actors after a failure: it must show the act at which each actor stopped.
+  -- Checks :actors after a failed run: it must show the act at which each actor stopped.
   local failing = rille.graph(function(ids, t) return rille.embedding(ids, t):exp():sum() end)
   tap.fails(function() failing(rille.tensor({9}, {dtype = "i64"}), rille.ones{4, 4}):item() end, "embedding", "a run that fails")
   local waiting = tap.list(failing:actors(), function(a) return a.state:find("^waits for") and a.state end)
   tap.ok(table.concat(waiting):find("waits for embedding %(.-:%d+%) on cpu:0"), "leaves actors that wait for missing inputs", table.concat(waiting, "; "))
-  -- Makes a run fail in the middle of a pipeline: the first stage then waits for registers that its backward still reads.
+  -- Makes a run fail in the middle of a pipeline. The first stage then waits for registers that its backward has not
+  -- released yet.
   local P0, P1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
   local x, w = rille.ones({8, 64}, {placement = P0}), rille.ones({64}, {placement = P0, requires_grad = true})
   local pipe = rille.graph(function(x)

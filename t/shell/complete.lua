@@ -14,13 +14,13 @@ tree = {branch = {leaf = 1, grow = print}, [2] = {two = 2}, ["a key"] = {inside 
 trap = setmetatable({}, {__index = function() error("asked") end, __pairs = function() error("walked") end})
 longname = 41
 
--- Columns: a prefix; its completions ("...": further completions are not listed here).
+-- Columns: text before the cursor; its completions ("...": the test does not compare them).
 local cases = {
   {"longn", "longname"}, {"local y = longn", "longname"}, {"whi", "while"}, {"print(longn", "longname"},
   {"rille.placem", "placement"}, {"rille.nn.Lin", "Linear"}, {"rille.sbp.", "broadcast partial partial_sum split"},
   {"nosuch", ""}, {"nosuch.x", ""}, {"tree.branch.", "grow leaf"}, {"tree.branch:", "grow"}, {"tree[2].", "two"},
   {"tree['a key'].", "inside"}, {"trap.", ""}, {"trap:", ""}, {"trap.a.b", ""}, {"text:upp", "upper"}, {"('a'):upp", "upper"},
-  {"string.rep('a', 2):up", ""}, -- the result of a C or user function is unknown
+  {"string.rep('a', 2):up", ""}, -- the result of a C function or a user's function is unknown
   -- tensors
   {"x:matm", "matmul"}, {"x.sh", "shape shards show"}, {"x:sh", "shards show"}, {"x:matmul", "matmul matmul_"}, {"x.is_", "is_leaf"},
   {"x[0]:matm", "matmul"}, {"x[{{0, 2}}]:matm", "matmul"}, {"rille.randn{2, 3}:matm", "matmul"}, {"x.grad:matm", "matmul"},
@@ -43,7 +43,7 @@ local cases = {
   {"rille.load('examples/em", "examples/embed.c examples/embed.lua"}, {"rille.load('exampl", "examples/"}, {"'longn", ""}, {"[[longn", ""},
   -- commands and pages
   {":ti", "time"}, {":time x:matm", "matmul"}, {":explain net.fc", "fc1"}, {"?nn.Lin", "nn.Linear"}, {"?matm", "matmul"}, {":help matm", "matmul"},
-  -- lines whose end is no prefix of a name
+  -- texts that do not end with the beginning of a name
   {"1 .. longn", "longname"}, {"a..longn", "longname"}, {"'abc' .. x.dty", "dtype"}, {"x:nosuch():", ""}, {"-- longn", ""}, {"::lab", ""}, {"x::", ""},
   {"x:", "..."}, {"", "..."}, {"}", "..."}, {")", "..."}, {"x[", "..."}, {"((((", "..."}, {"x:softmax(", "..."}, {"'\\'", ""}, {"\"a\\\\\" .. longn", "longname"},
 }
@@ -70,7 +70,7 @@ tap.group("hints", function()
   tap.is(hint("print(x:softmax(0, "), "(axis = -1)", "the hint is that of the innermost call")
   tap.is(hint("x:softmax(0)"), nil, "a closed call has no hint")
   tap.is(hint("rille.nn.Linear(2, "), "(in, out, {bias = true})", "a layer shows its arguments")
-  -- The method to_global of modules has the name of a method of tensors.
+  -- Modules and tensors both have a method to_global. The hint must be that of the module's method.
   tap.is(hint("net.fc1:to_global{"), "{placement =, sbp =}", "a module's method shows its options")
   tap.is(hint("rille.graph("):sub(1, 5), "(fn, ", "the hint of rille.graph begins with its arguments")
   tap.is(hint("unknown(("), nil, "an unknown function has no hint")

@@ -1,7 +1,7 @@
 #!/bin/bash
-# editors.sh path/to/rille - tests that the shell builds and works with each line editor, and without a line editor.
-# Prints TAP. The given program has one of the editors. The test links a program for each other editor from the
-# program's objects and recompiled editor files.
+# editors.sh path/to/rille - tests that the shell builds and works with each line editor, and without one. Prints TAP.
+# The given program has one of the editors. For each other editor, the test recompiles the editor files and links them
+# with the program's objects.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
 flags="-std=c11 -D_GNU_SOURCE -I. $(pkg-config --cflags lua5.4) -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror"

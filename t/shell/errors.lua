@@ -5,7 +5,7 @@ local P0, P1 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local a, b = rille.ones({4, 5}), rille.ones({6, 8})
 
 -- Checks the error of function f, which must be written on one source line. The error must contain the texts in
--- `words`. It must begin with the number of this line, and contain the number once.
+-- `words`. It must begin with the number of that line, and must not contain the number a second time.
 local function fails(words, f)
   local line = debug.getinfo(f, "S").linedefined
   local good, err = pcall(f)
@@ -245,8 +245,8 @@ tap.group("remedies", function()
   fails({"found 4 in tensor 1 and 6 in tensor 2"}, function() rille.data.loader{a, b, batch = 1} end)
 end)
 
--- Checks lines: an error inside Rille's Lua modules must have the user's line; an error of a deferred value must have
--- the line of the operator's call.
+-- Checks source lines. An error inside Rille's Lua modules must have the user's line. An error of a value that is
+-- computed later must have the line of the operator's call.
 tap.group("lines", function()
   local fc = rille.nn.Linear(3, 2)
   local good, err = pcall(function() return fc(a) end)

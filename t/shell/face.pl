@@ -14,7 +14,8 @@ $header =~ s{typedef[^;]*;}{}g;
 1 while $header =~ s/\{[^{}]*\}/ /s;
 my @functions = $header =~ /([a-z][\w \*]*?\brille_\w+\([^;]*\))\s*;/gs;
 
-# Valid arguments, by type and name; the first match is used.
+# Valid arguments, by patterns of an argument's type and name and its function; the first pattern that matches is
+# used.
 my @sound = (
   [qr/^struct rille_session \*\*.* rille_open$/, '&fresh'],
   [qr/^struct rille_session \*\*/, '&w->s'],

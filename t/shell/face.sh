@@ -7,7 +7,8 @@ trap 'rm -rf "$dir"' EXIT
 flags=
 if grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
   flags=-fsanitize=$(sed -n 's/^RILLE_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
-  export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS # processes of this test end without freeing memory
+  # ignores leaks, because the processes of this test end without freeing memory
+  export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS
 fi
 perl "$root/t/shell/face.pl" "$root/rille.h" >"$dir/face.c" &&
   cc -std=gnu11 -g $flags -I"$root" -o "$dir/face" "$dir/face.c" -L"$build" -lrille -Wl,-rpath,"$build" -pthread || exit 1

@@ -3,7 +3,8 @@
 # error that names the function, and both processes must end. A small module in C calls fork().
 rille=$(realpath "$1")
 . t/lib/tap.sh
-export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS # children cannot close the session of their parent
+# ignores leaks, because a child cannot close the session of its parent
+export ASAN_OPTIONS=detect_leaks=0:$ASAN_OPTIONS
 cat >"$dir/fork.c" <<'C'
 #include <lauxlib.h>
 #include <lua.h>

@@ -90,8 +90,8 @@ tap.group("inspection", function()
     "the error of a drawing that cannot be written has the reason")
 end)
 
--- Checks which rows a micro-batch has. The shard boundaries of all arguments cut the rows into segments; micro-batch
--- k consists of the k-th part of each segment.
+-- Checks which rows form a micro-batch. The boundaries of the shards of all arguments cut the rows into segments.
+-- Micro-batch k consists of the k-th part of each segment.
 tap.group("rows of micro-batches", function()
   local P, Q = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3, 4})
   local P22 = rille.placement("cpu", {{0, 1}, {2, 3}})

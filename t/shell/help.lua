@@ -36,7 +36,7 @@ local function positional(sign)
   return names
 end
 
--- names that are no parameters: the object itself, and values
+-- names in a call that are no parameters: objects, and values
 local KNOWN = {x = true, y = true, ["true"] = true, ["false"] = true, Net = true}
 
 -- Returns the faults in the form of a page, as one string.
@@ -57,7 +57,8 @@ local function faults(name)
   if rille._operator(name) and not row.args then return table.concat(wrong, "; ") end
   local have = documented(row)
   for line, next_line in (row.args or ""):gmatch("([^\n]*)\n()") do
-    local broken = row.args:sub(next_line, next_line) == " " -- the text of an argument was divided into lines by hand
+    -- true: the text of an argument continues on a line that was broken by hand
+    local broken = row.args:sub(next_line, next_line) == " "
     check(not broken or utf8.len((line:gsub("^[%w_., ]-: ", ""))) <= 101, "this line folds: " .. line)
   end
   for braces in (row.options and "" or row.sign):gmatch("%b{}") do
@@ -78,7 +79,7 @@ tap.group("form", function()
   end
 end)
 
--- ---- search ----
+-- ---- search for words ----
 
 -- Questions of users, each with a page that must be among the first three results.
 local asked = {
@@ -102,8 +103,8 @@ local asked = {
   ["save a model"] = "model.save", ["normalize"] = "layer_norm", ["pooling"] = "max_pool2d", ["argparse"] = "args", ["greedy"] = "graph", ["dropout"] = "dropout",
 }
 
--- Words of users of other programs, each with the page that must be the first result. If the words are a topic of the
--- guide, the answer names the guide's chapter.
+-- Words that users of other programs search for, each with the page that must be the first result. If the words are a
+-- topic of the guide, the answer must name the guide's chapter.
 local first = {
   ["two machines"] = "workers", ["reduce memory"] = "nn.Module.recompute", dlpack = "load_npy", ["custom op"] = "operator",
   ["auto parallel"] = "graph", communication = "graph.explain", ema = "copy_", ["variable length"] = "graph", python = "save",
@@ -159,7 +160,7 @@ tap.group("topics", function()
   end
 end)
 
--- Misspelt questions, each with the question that the user meant.
+-- Misspelt words, each with the words that the user meant.
 local misspelt = {
   atention = "attention", convolusion = "convolution", dropot = "dropout", optimzer = "optimizer", tensorbord = "tensorboard",
   ["gradint cliping"] = "gradient cliping", ["learnig rate"] = "learning rate", sofmax = "softmax", transformr = "transformer",
@@ -178,7 +179,8 @@ end)
 tap.group("search", function()
   for question, page in pairs(asked) do
     local found = pages.search(question)
-    local place = pages.find(question) == page and 1 or nil -- a page's name as question shows the page without a search
+    -- if the question is a page's name, this page is shown without a search
+    local place = pages.find(question) == page and 1 or nil
     for i, name in ipairs(found) do place = place or name == page and i or nil end
     tap.ok(place and place <= 3, ("?%s: ?%s is among the first three"):format(question, page), table.concat(found, " "))
   end
@@ -188,7 +190,7 @@ tap.group("search", function()
   tap.ok(rille.page("learning rate"):find("\n  ?optimizer.lr ", 1, true), "a page of words lists pages")
 end)
 
--- ---- names ----
+-- ---- pages of all public names ----
 
 local public, missing = 0, {}
 local function needs(page)

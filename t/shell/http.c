@@ -117,7 +117,7 @@ open_server(void)
     return h;
 }
 
-/* ---- tests ---- */
+/* ---- answers, limits and damaged requests ---- */
 
 static void
 answers(struct http *h)
@@ -283,7 +283,8 @@ full(void)
     struct http_request r;
     int fd[QUEUE + 1], refused = -1;
     for (int i = 0; i <= QUEUE; i++) fd[i] = ask(h, "/a", "");
-    for (int i = 0; i <= QUEUE; i++) { /* the server may read the connections in any order */
+    /* the refused connection may be any one, because the server reads connections in any order */
+    for (int i = 0; i <= QUEUE; i++) {
         struct timeval short_time = {0, 300000};
         setsockopt(fd[i], SOL_SOCKET, SO_RCVTIMEO, &short_time, sizeof short_time);
         if (*read_until(fd[i], text, "}}")) refused = i;

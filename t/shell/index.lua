@@ -5,10 +5,10 @@ local tap = dofile("t/lib/tap.lua")
 
 local SHAPE <const> = {2, 3, 4}
 
--- ---- the interpreter ----
+-- ---- the interpreter of keys ----
 --
--- A key is a list of entries: {at = i}, {range = {start, stop, step}}, {ids = nested list, shape =}, {mask = flat list,
--- shape =}, {new = true}, {rest = true}.
+-- A key is a list of entries: {at = i}, {range = {start, stop, step}}, {ids = nested list, shape =}, {mask = flat
+-- list, shape =}, {new = true}, {rest = true}.
 
 -- Returns the coordinates of element i (from 0) of a tensor of this shape.
 local function coordinates(i, shape)
@@ -29,7 +29,7 @@ local function flatten(t, out)
   return out
 end
 
--- Returns the positions of a range, as Python counts them.
+-- Returns the positions that a range {start, stop, step} selects on an axis, by Python's rules.
 local function range_positions(range, size)
   local step = range[3] or 1
   local function place(v, least, most) return math.max(least, math.min(v < 0 and v + size or v, most)) end
@@ -43,7 +43,8 @@ local function range_positions(range, size)
   return list
 end
 
--- Returns the key without masks and "...": a mask becomes an index list for each of its axes.
+-- Returns the key without masks and "...". A mask becomes index lists, one for each of its axes; "..." becomes full
+-- ranges.
 local function expanded(key, ndim)
   local axes, out = 0, {}
   for _, e in ipairs(key) do axes = axes + (e.mask and #e.shape or (e.new or e.rest) and 0 or 1) end
@@ -70,11 +71,11 @@ local function expanded(key, ndim)
   return out
 end
 
--- Returns the shape of x[key] and the row-major position in x of each element.
+-- Returns the shape of x[key], and for each of its elements the row-major position in x.
 local function interpret(key, shape)
   local list, arrays, axis, together = expanded(key, #shape), {}, 0, {}
   for _, e in ipairs(list) do if e.ids then arrays[#arrays + 1] = e end end
-  for _, e in ipairs(arrays) do -- the shape to which the index lists broadcast
+  for _, e in ipairs(arrays) do -- `together` becomes the shape to which the index lists broadcast
     for d = 1, #e.shape do
       local k = math.max(#together, #e.shape)
       while #together < k do table.insert(together, 1, 1) end
@@ -121,9 +122,10 @@ local function interpret(key, shape)
   return result, positions
 end
 
--- ---- keys of Rille ----
+-- ---- the key as an argument of Rille ----
 
--- Returns the key as a user writes it, on the placement of x. tensors: index lists and masks are tensors.
+-- Returns a key of the interpreter in the form in which a user of Rille writes it, on the placement of x. tensors:
+-- true: index lists and masks become tensors; false: they become Lua tables where possible.
 local function written(key, x, tensors)
   local out = {}
   local options = function(dtype) return {dtype = dtype, placement = x.placement, sbp = "B"} end
@@ -154,7 +156,7 @@ local function text(key)
   return "x[{" .. table.concat(words, ", ") .. "}]"
 end
 
--- ---- the grid ----
+-- ---- all combinations of entries ----
 
 local function entries(size, axis)
   local mask = tap.list(size, function(i) return i ~= 2 or size < 3 end)
@@ -190,7 +192,8 @@ keys[#keys + 1] = {{mask = {true, false, true, true, false, false, true, false, 
 keys[#keys + 1] = {{mask = {false, false}, shape = {2}}}
 keys[#keys + 1] = {{rest = true}}
 
--- Returns index tensors that are 0, 1, 2, ... along an axis, alone and beside other entries of a key.
+-- Returns the entries of keys with an index tensor that counts 0, 1, 2, ... along an axis, and entries to combine
+-- with them.
 local function counted(size, axis)
   local rows = tap.list(size, function(i) return i - 1 end)
   return {
@@ -199,7 +202,8 @@ local function counted(size, axis)
   }
 end
 
--- Returns true if the shapes of the index tensors broadcast, and one of the tensors is 0, 1, 2, ... along an axis.
+-- Returns true if the shapes of the key's index tensors broadcast, and one of these tensors counts 0, 1, 2, ... along
+-- an axis.
 local function has_rows(key)
   local sizes, counts = {}, false
   for _, e in ipairs(key) do
@@ -221,7 +225,7 @@ for _, a in ipairs(counted(2, 0)) do
   end
 end
 
--- ---- the checks ----
+-- ---- comparing Rille with the interpreter ----
 
 local numel = tap.numel(SHAPE)
 local function variable(place, sbp)
@@ -267,10 +271,10 @@ local function difference(key, x, tensors)
     or compare("the cleared variable", shown(SHAPE, cleared), shown(SHAPE, flat(zeros)))
 end
 
--- Compares two gradients of an assignment to a copy of x: that of x's old value and that of the assigned value v. The
--- loss multiplies element p by p + 1. If v replaces elements, this gradient belongs to the entry of v that was
--- assigned to p last; x's old element p has it only if p is not assigned. If v is added, x's old element and every
--- entry of v added to p have it.
+-- Compares two gradients of an assignment to a copy of x: that of x's old value, and that of the assigned value v. In
+-- the loss, element p has the weight p + 1, which is its gradient. If v replaces elements, the gradient of p belongs
+-- to the entry of v that was assigned to p last; it belongs to x's old element only if p is not assigned. If v is
+-- added, it belongs to x's old element, and to every entry of v that is added to p.
 local function gradient_difference(key, x, tensors)
   local shape, at = interpret(key, SHAPE)
   local all, rest, last, added = {}, {}, {}, {}

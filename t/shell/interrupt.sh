@@ -9,8 +9,8 @@ shows "Ctrl-C stops a loop in a coroutine" alive
 session "type while true do pcall(function() $spin end) end\\n" 'wait spinning' 'type \003' 'wait spinning' 'type \003' \
   'wait interrupted' 'wait rille> ' 'type "al" .. "ive"\n' 'wait alive'
 shows "Ctrl-C twice stops a loop around pcall" alive
-# Code with a kernel that sleeps. If an interrupt arrives before the kernel begins, pcall catches the interrupt and the
-# loop begins the next kernel.
+# Code with a kernel that sleeps. If an interrupt arrives before the kernel begins, pcall catches it, and the loop
+# begins the next kernel.
 slow='rille._slow_op("relu", 4); for k = 1, 9 do pcall(function() io.stderr:write("slee", "ping "); rille.ones({2}):relu():sum():item() end) end'
 session "type $slow\\n" 'wait sleeping' 'type \003' 'pause' 'type \003' 'wait waiting for' 'wait rille> ' \
   'type "al" .. "ive"\n' 'wait alive'

@@ -61,7 +61,8 @@ for scope, names in pairs(asked) do
       local good, why = pcall(function() return scopes[scope][name] end)
       local says = not good and (tostring(why):find("has no [%w ]*'" .. name .. "': %l") or tostring(why):find("'" .. name .. "': %l")
         or tostring(why):find("the nearest name is '", 1, true))
-      good = good and (why ~= nil or name == "grad") -- x.grad is nil for a tensor without a gradient
+      -- permits x.grad, which exists but is nil for a tensor without a gradient
+      good = good and (why ~= nil or name == "grad")
       tap.ok(good or says, ("%s of %s exists, or its error says what to write"):format(name, scope), tostring(why))
       tap.ok(pages.page(name) or pages.found(name), ("?%s has an answer"):format(name))
       local hint = rille._elsewhere(scope, name)

@@ -113,8 +113,8 @@ for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "ran
   end
 end
 
--- Pages whose functions have no options although the pages show braces: the braces are lists, names chosen by the
--- user, or operands.
+-- Pages whose functions have no options although the pages show braces: these contain lists, names that the user
+-- chooses, or operands.
 local none = {args = true}
 
 local function has_options(name)
@@ -154,7 +154,8 @@ tap.group("values", function()
     local call = calls[name]
     for braces in (call and pages.signature(name) or ""):gmatch("%b{}") do
       for option in ("{" .. braces:sub(2, -2):gsub("%b{}", "")):gmatch("([%a_][%w_]*) =") do
-        -- makes a line of this file the caller: otherwise pcall would call nn.GELU and similar functions directly
+        -- calls the function from a line of this file; pcall would call functions such as nn.GELU directly, without a
+        -- line
         local from_here = function(o) local _ = call(o) end
         tap.is(misplaced(from_here, option), "", ("%s: an error of the option %s names the user's line"):format(name, option))
       end

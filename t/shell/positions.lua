@@ -52,7 +52,7 @@ tap.group("methods", function()
     public.methods(kind, object, function(name, fn)
       check(name, fn, object)
       check(name:gsub(":", "."), function(a, b)
-        -- skips calls on other objects, which may have a method with this name
+        -- skips calls on objects of other classes, whose method of this name may be another one
         if type(a) ~= "table" or not getmetatable(a) then local _ = fn(a, b) end
       end)
     end)
@@ -82,7 +82,8 @@ end)
 tap.group("a value that a forward forgot to return", function()
   local Block = nn.Module:extend("Block")
   function Block:init() self.act = nn.ReLU() end
-  function Block:forward(x) local y = self.act(x); return y end -- a tail call would leave no line
+  -- no tail call, because a tail call would remove this line from the call stack
+  function Block:forward(x) local y = self.act(x); return y end
   local Net = nn.Module:extend("Net")
   function Net:init() self.blocks = {Block(), Block()} end
   function Net:forward(x)

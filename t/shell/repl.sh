@@ -22,7 +22,7 @@ answer 'rille'
 ok "the module prints a short form" grep -qx 'rille 0.*; rille.help() lists its names.*' <<<"$got"
 prints "an error that is a table prints its content" '(the error is {code = 1})' 'error({code = 1})'
 
-for terms in 2 62 63 64; do # tries these numbers of terms
+for terms in 2 62 63 64; do # evaluates expressions with these numbers of terms
   answer "a = 1; $(printf '1+%.0s' $(seq 2 $terms))1"
   is "the value of $terms terms after a statement is printed" "$got" $terms
 done
@@ -183,8 +183,8 @@ if [ "$editor" = readline ]; then
 fi
 session 'type kill = os.execute("kill -TERM $PPID")\n' 'wait nothing'
 is "SIGTERM ends the shell" "$code" 143
-# remembers NAME TEXT: checks that the history contains the text. libedit writes \040 for a space. Succeeds without an
-# editor, because there is no history then.
+# remembers NAME TEXT: checks that the history contains the text. (libedit writes \040 for a space.) Skips the check
+# without an editor, because there is no history then.
 remembers() {
   if [ "$editor" = none ]; then skip "$1" "without an editor there is no history"
   else ok "$1" grep -qF -e "$2" <(sed 's/\\040/ /g' state/rille/history); fi

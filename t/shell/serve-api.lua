@@ -76,8 +76,8 @@ local function written(prompt, o)
   return tokenizer:decode(new_ids, {skip_special_tokens = true}), new_ids, #ids
 end
 
--- Returns five things: a seed whose text matches the pattern after the text's first bytes, the text, its ids, the
--- number of ids of the prompt, and the match.
+-- Tries seeds until a generated text matches the pattern after its first bytes. Returns five values: the seed, the
+-- text, its ids, the number of ids of the prompt, and the match.
 local function text_with(pattern, prompt, o)
   for seed = 1, 100 do
     o.seed = seed
@@ -106,7 +106,7 @@ tap.group("JSON objects", function()
 end)
 
 tap.group("schemas", function()
-  local spaces = {} -- a random model would write spaces only
+  local spaces = {} -- forbids spaces, because a random model would generate only spaces
   for id = 0, tokenizer.size - 1 do
     if tokenizer:decode{id}:find "^%s+$" then table.insert(spaces, ('"%d": -100'):format(id)) end
   end

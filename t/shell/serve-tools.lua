@@ -12,7 +12,7 @@ local MARK <const> = real.size -- id of the special token [TOOL_CALLS]
 
 -- ---- a tokenizer with the special token, and a model that writes given ids ----
 
-local prompt -- what the chat template was called with: {messages, options}
+local prompt -- arguments of the last call of the chat template: {messages, options}
 local tokenizer = {size = real.size + 1}
 function tokenizer.encode(_, text, o)
   local ids, at = {}, 1
@@ -58,8 +58,8 @@ local function new_scheduler(script)
   return s
 end
 
--- Sends a request; the model writes the script, a list of ids. script: alternatively, a scheduler of a model. Returns status
--- and answer.
+-- Sends a request and returns the status and the answer. script: list of ids that the model writes; or the scheduler
+-- of a model.
 local function ask(script, field, no_template)
   local http, answer = {}, {text = ""}
   local requests = {{1, "POST", "/v1/chat/completions", "application/json", type(field) == "string" and field or json.encode(field)}}
@@ -106,7 +106,7 @@ local function request(n, more)
 end
 
 local one, two = {{"f", '{"x": 1}'}}, {{"f", '{"x": 1}'}, {"g", "{}"}}
--- answer, content, calls
+-- Columns: text that the model writes, content of the answer, calls in the answer.
 local cases = {
   {'<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>', "", one},
   {'<tool_call>{"name": "f", "arguments": {"x": 1}}', "", one},

@@ -109,10 +109,12 @@ tap.group("the drawing", function()
   tap.fails(function() pipeline(2, 1):show("x.png") end, "expected the name of an .svg file", "another kind of file is refused")
 end)
 
--- schedules with two stages per device; all other schedules have one stage per device
+-- schedules with two stages per device: {number of stages, true if V-shaped}; all other schedules have one stage per
+-- device
 local twice = {interleaved = {2, false}, ["zb-v"] = {2, true}, ["v-half"] = {2, true}}
 
--- Returns the value of a formula of theory.lua. c: the numbers that the formula names, and the chart's times.
+-- Returns the value of a formula of theory.lua, given as text with the values of its variables. c: a chart, whose
+-- times are further variables.
 local function value_of(formula, c)
   local env = {F = c.forward, B = c.backward, W = c.weight, max = math.max}
   for name, n in formula:gmatch("(%l) = (%d+)") do env[name] = tonumber(n) end

@@ -9,8 +9,8 @@ if [ ! -e "$build/lua/rille.so" ] || grep -q 'RILLE_SANITIZE:STRING=.' "$build/C
   finish
 fi
 
-# each state counts in a tensor of its own: a call that reached another state's session would fail, because the tensor
-# belongs to this state's session
+# Each state counts in a tensor of its own session. A call that reached the session of another state would fail,
+# because it would not know this tensor.
 cat >"$dir/states.c" <<'C'
 #include <lauxlib.h>
 #include <lualib.h>

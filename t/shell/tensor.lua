@@ -22,7 +22,7 @@ local function taken(v, picks, axis, shape)
   return tap.list(list, function(at) return taken(v[at + 1], picks, axis + 1, shape) end)
 end
 
--- Returns a copy of v with f(k) at the k-th selected position, counted from 0.
+-- Returns a copy of v in which f(k) replaces the k-th selected element, counted from 0.
 local function replaced(v, picks, axis, shape, f, inside)
   if axis > #shape then return inside and f() or v end
   local out, chosen = {}, {}
@@ -168,7 +168,7 @@ end)
 
 -- Checks every finite f16 and bf16, and values between neighbours: rounding must equal that computed in f64.
 tap.group("floats of 16 bits", function()
-  local function near_half(v) -- Rounds to the nearest multiple of the half's spacing, ties to even.
+  local function near_half(v) -- rounds v to the nearest f16, ties to even
     local _, e = math.frexp and math.frexp(v) or nil, v == 0 and -14 or math.floor(math.log(math.abs(v), 2))
     local unit = 2.0 ^ (math.max(e, -14) - 10)
     local q = v / unit

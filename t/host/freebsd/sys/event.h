@@ -28,7 +28,7 @@ kqueue(void)
     return eventfd(0, 0);
 }
 
-/* Makes `queue` readable when the process of the first change ends. */
+/* Makes `queue` readable when the process named in the first change ends. */
 static inline int
 kevent(int queue, const struct kevent *change, int nchange, struct kevent *out, int nout, const struct timespec *t)
 {
