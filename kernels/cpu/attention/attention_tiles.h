@@ -12,7 +12,8 @@
 
 #include <assert.h>
 
-/* Maximum number of queries in a block; maximum number of keys in a tile if every query sees all keys. */
+/* QUERIES: maximum number of queries in a block. KEYS: maximum number of keys in a tile if every query sees all
+ * keys. */
 enum { QUERIES = ATT_TILE, KEYS = 128 };
 static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
@@ -21,14 +22,16 @@ struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
     bool spans, ranged;  /* spans: the call has spans; ranged: it has a window or spans */
-    int64_t left, right; /* number of visible keys before a query's own position, and after it */
+    int64_t left, right; /* left: number of visible keys before a query's own position; right: number after it */
     enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
     float softcap;                            /* bound of scores; 0: none */
     int64_t nhead, nquery, nkey, size, width; /* size: elements of a query and of a key; width: elements of a value */
-    int64_t queries, keys, nblock, ntile;     /* queries per block; keys per tile; number of blocks; number of tiles */
-    int64_t near;                             /* largest number of tiles that one block sees */
-    const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
+    /* queries: maximum number of queries in a block. keys: number of keys in a tile. nblock, ntile: numbers of blocks
+     * and of tiles. */
+    int64_t queries, keys, nblock, ntile;
+    int64_t near;              /* largest number of tiles that one block sees */
+    const struct pairs *pairs; /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
     small_product *multiply;    /* function with which attention_small.c multiplies tiles */
@@ -40,7 +43,7 @@ struct attention {
 struct workspace {
     /* scores of a block, their gradients, and the derivatives of bounded scores, tile by tile */
     float *score, *score_grad, *slope;
-    void *k, *v, *q, *g; /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
+    void *k, *v, *q, *g; /* dense rows: k and v of the whole head, tile by tile; q and g of the block */
     void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g as second operands of products */
     void *q_turned, *g_turned, *out;
     /* result: the block's result, or its dq in the backward pass; sum_k, sum_v: dk and dv of the head. */
@@ -69,7 +72,7 @@ struct job {
 struct matrix {
     char *data;
     enum dtype dtype;
-    int64_t row, col; /* distances of adjacent rows and columns, elements */
+    int64_t row, col; /* distance between adjacent rows, and between adjacent columns, elements */
     int64_t size;     /* number of elements of a row */
 };
 
@@ -93,8 +96,9 @@ struct worker {
      * end_least - 1. */
     int32_t key_first[QUERIES], key_end[QUERIES];
     int64_t first_most, end_least;
-    float sink;                           /* score of the head's sink; -infinity: none */
-    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / l of each query (l: attention.c) */
+    float sink; /* score of the head's sink; -infinity: none */
+    /* max: maximum score of each query. inverse: 1 / l of each query (l: attention.c). */
+    float max[QUERIES], inverse[QUERIES];
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;

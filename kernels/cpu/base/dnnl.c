@@ -37,10 +37,10 @@ struct more {
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
-    int threads, narg; /* number of threads; number of arguments, scratch included */
+    int threads, narg; /* threads: number of threads; narg: number of arguments, scratch included */
     int64_t nrun;
-    /* Byte offset of each of the first nskip arguments, by run, from its address in the first run; NULL: there is
-     * only one run. */
+    /* skip[r * nskip + i]: offset of the address of argument i < nskip in run r from its address in run 0, bytes.
+     * NULL: the primitive runs once. */
     int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];

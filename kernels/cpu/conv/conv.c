@@ -184,7 +184,7 @@ is_product(const struct attr *a, const struct three *t)
     return plain;
 }
 
-/* ---- parts: images, rows and channels ---- */
+/* ---- dividing a long convolution into parts: images, rows and channels ---- */
 
 /* Limits of a part. flops: about a thirtieth of a second of one core. rows: minimum rows of y in a band; smaller
  * bands would read many rows of the image twice. channels: the number of channels is a multiple of this; oneDNN is
@@ -208,8 +208,9 @@ enum { LANES = 16 }; /* number of channels that oneDNN computes together */
  * computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
-    bool product;         /* true: bands are computed as matrix products on NCHW */
+    /* bands: number of bands of rows. parts: number of parts into which groups or channels are divided. */
+    int64_t bands, parts;
+    bool product; /* true: bands are computed as matrix products on NCHW */
 };
 
 /* Returns true if oneDNN gathers windows for matrix products (im2col). Such a convolution reaches a third of the

@@ -24,7 +24,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- the struct gemm of a call ---- */
+/* ---- converting a call to a struct gemm: sizes and strides ---- */
 
 static int64_t
 gemm_size(const struct view *v, int d)

@@ -72,8 +72,8 @@ few_at_once(bool halves)
     return halves ? FEW_PAIRED : LANES;
 }
 
-/* Addresses of the columns of b and c that one turn computes (up to four). b_step, c_step: distances to the
- * columns of the next turn. */
+/* Addresses of the columns of b and c in the current turn. A turn computes up to four columns, one per stream.
+ * b_step, c_step: distances to the columns of the next turn. */
 struct streams {
     const void *b[STREAMS];
     float *c[STREAMS];

@@ -21,7 +21,7 @@ enum { SMALL = 1 << 16 };
 enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;
-    /* Offset of the product in a worker's scratch; size of a worker's scratch; both in bytes. */
+    /* product_at: offset of the product in a worker's scratch, bytes. each: size of a worker's scratch, bytes. */
     size_t product_at, each;
     int threads;
     struct prim *product[]; /* NPRODUCT oneDNN products for each thread */

@@ -168,7 +168,7 @@ few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
-/* Returns true if few_level() can divide the product among `shares` threads. */
+/* Returns true if few_level() can divide the product among `threads` threads. */
 static bool
 few_is_level(const struct few_batch *all, int64_t threads)
 {

@@ -342,7 +342,7 @@ struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* compute type of the elements read; compute type of accumulators */
+    enum compute type, wide; /* compute types: `type` of the elements read, `wide` of the accumulators */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
@@ -561,7 +561,8 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
     } while (advance_loop(p->gone, p->ngone - several, at, &in, &out));
 }
 
-/* Sets the offsets of kept position i in the operand and in the result. */
+/* Sets *in and *out to the offsets of kept position i in the operand and in the result. A kept position is an
+ * index over the dimensions that are not reduced, without the row. */
 static void
 kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t *out)
 {
