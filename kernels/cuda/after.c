@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 
-/* ---- epilogues, element by element ---- */
+/* ---- writing the functions of the epilogue, which work element by element ---- */
 
 /* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
  * elements of its line. 24 are enough for one operand on a line of 768 elements. If more would be kept, each pack
@@ -111,7 +111,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
     str_free(&writing);
 }
 
-/* ---- a chain whose leading call works along lines ---- */
+/* ---- preparing a chain whose leading call works along lines ---- */
 
 /* Returns a view broadcast to the sizes of another view. */
 static struct view

@@ -63,9 +63,9 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of
- * the SBP rule decide. Without a rule, the number of elements decides; this is ambiguous if there are as many
- * lines as elements per line. */
+/* Returns the group of loops to which all dimensions of a view belong: 1 along a line, 0 across lines. A letter
+ * of the SBP rule that the view shares with the tensor of the lines decides. Without a rule, the number of
+ * elements decides; this is ambiguous if there are as many lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -499,8 +499,8 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
  * has several (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the number of blocks of a pass in which keys select the lines; a power of two. Each block searches all
- * keys for those that select its lines. */
+/* Returns the number of blocks of a pass in which keys (integer ids) select the lines; a power of two. Each block
+ * searches all keys for those that select its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -577,7 +577,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body in which keys select the lines. A block processes all its lines in one call. */
+/* Writes the call of a body in which keys (integer ids) select the lines. A block processes all its lines in one
+ * call. */
 static void
 add_named(struct making *m)
 {

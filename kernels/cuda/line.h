@@ -54,7 +54,8 @@ struct passing {
     const struct line_pass *pass;
     const struct after *after; /* the epilogue; NULL: none */
     int parts;                 /* number of parts per line; each part has a team of threads */
-    int width, gap; /* number of threads in a team; distance between neighbouring threads of a team, threads */
+    /* width: number of threads in a team. gap: distance between neighbouring threads of a team, threads. */
+    int width, gap;
     /* pack: number of elements that a thread accesses at once. held: number of a line's elements that a thread keeps
      * in registers; 0: none. */
     int pack, held;

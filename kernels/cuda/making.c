@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of words in an argument (4 KiB); maximum number of blocks. */
+/* MOST_WORDS: maximum number of words in an argument (4 KiB). MOST_BLOCKS: maximum number of blocks. */
 enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 };
 
 /* ---- the argument ---- */

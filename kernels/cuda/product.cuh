@@ -84,7 +84,7 @@ template <> struct factor<f16> {
     METHOD static f16 of(f16 x) { return x; }
 };
 
-/* ---- a tile by threads ---- */
+/* ---- computing a tile of results by threads ---- */
 
 /* The results of a thread: EACH x EACH adjacent ones. A thread reads 16 bytes of a slice at a time. */
 template <class C> struct tile_of {
@@ -126,7 +126,7 @@ template <class C> struct tile_of {
     }
 };
 
-/* ---- a tile by warps, in 16 bits ---- */
+/* ---- computing a tile of 16-bit factors by warps, on tensor cores ---- */
 
 /* The results of a warp: 16 rows and half of the tile's columns, in fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
@@ -189,7 +189,7 @@ struct walk {
     bool left_by_place, right_by_column;
 };
 
-/* The elements of a slice that a thread reads: element u is in row or column line(u), at index place(u) along k. */
+/* A thread's elements of a slice of an operand. Element u is in row or column line(u), at index place(u) along k. */
 template <int SLICE, int THREADS> struct lot {
     int first_line, first_place, lines, places;
 

@@ -32,7 +32,8 @@ const char *exec_variant(const struct exec *e); /* name of the method or variant
  * checked, because an earlier task did. Only the thread that owns the stream may call; does not block. After
  * kernel_check(true), also runs the reference and compares. */
 struct stream;
-/* Maximum number of operands of a call or chain; maximum number of operands and results of an exec. */
+/* EXEC_IN: maximum number of operands of a call or chain. EXEC_ADDRESSES: maximum number of operands and results
+ * of an exec. */
 enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 };
 int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
                  uint64_t piece, struct finding *find);

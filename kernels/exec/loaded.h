@@ -15,7 +15,7 @@ int loaded_open(const char *path);
 /* Loads the libraries that the environment variable RILLE_OPERATORS lists, separated by ':'. */
 int loaded_from_environment(void);
 
-/* ---- for the files named above ---- */
+/* ---- functions that the files loaded_*.c share ---- */
 
 enum { LOADED_OUT = 4 }; /* maximum number of results of an operator of a library */
 struct loaded {

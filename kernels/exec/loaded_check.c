@@ -113,7 +113,7 @@ compute_values(const struct call *c, const struct box *box, double *const *value
     return status;
 }
 
-/* ---- a trial of a sample ---- */
+/* ---- reading a sample, and drawing the operands of a trial ---- */
 
 static double
 quarters(struct trial *t, unsigned most)
@@ -335,8 +335,8 @@ draw_apart(struct trial *t)
     }
 }
 
-/* Undoes broadcasting from type `to` to type `from`: adds each element of y to the element of x of which it is a
- * copy. Returns false if `to` does not broadcast to `from`. */
+/* Undoes a broadcast from type `to` to type `from`. y has type `from`, x has type `to`: adds each element of y to
+ * the element of x of which it is a copy. Returns false if `to` does not broadcast to `from`. */
 static bool
 sum_back(const struct type *from, const double *y, const struct type *to, double *x)
 {

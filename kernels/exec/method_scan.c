@@ -45,7 +45,7 @@ struct scan {
 /* Element-wise operators of the body that one part computes. */
 enum { CHAIN_STEPS = 24, CHAIN_OPERANDS = 32 };
 struct chain {
-    int n, noperand; /* noperand: operands of all members */
+    int n, noperand; /* n: number of members; noperand: number of operands of all members */
     int node[CHAIN_STEPS];
 };
 
@@ -56,7 +56,7 @@ struct making {
     int device;
     int64_t bytes; /* scratch used so far */
     int64_t most;  /* largest scratch of a part */
-    int *last;     /* by value: the last operator that reads the value; INT_MAX: the value is a result of the body */
+    int *last;     /* by value: number of the last operator that reads the value; INT_MAX: a result of the body */
     struct chain chain;
 };
 
@@ -214,7 +214,7 @@ may_chain(const struct making *m, int i)
     const struct body_node *n = &m->s->b.body->node[i], *first;
     unsigned flags = device_kind(m->device)->flags;
     bool fits = flags & FUSES && !(flags & COMPILES) && n->op->flags & OP_ELTWISE && n->op->eltwise.f && n->nout == 1;
-    enum dtype d = (enum dtype)m->s->view[n->first].dtype; /* others are rounded between operators */
+    enum dtype d = (enum dtype)m->s->view[n->first].dtype; /* chains do not round other dtypes between operators */
     fits = fits && (d == DT_F32 || d == DT_F64 || d == DT_I64);
     for (int k = 0; k < n->nin; k++) fits = fits && n->in[k] >= 0;
     if (!fits || m->chain.n == 0) return fits;

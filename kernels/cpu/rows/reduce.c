@@ -561,8 +561,8 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
     } while (advance_loop(p->gone, p->ngone - several, at, &in, &out));
 }
 
-/* Sets *in and *out to the offsets of kept position i in the operand and in the result. A kept position is an
- * index over the dimensions that are not reduced, without the row. */
+/* Sets *in and *out to the offsets of kept position i in the operand and in the result, and at[] to its index in
+ * each loop. Kept positions are counted over the loops that are not reduced. */
 static void
 kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t *out)
 {
