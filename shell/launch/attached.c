@@ -253,7 +253,8 @@ attached_serve(void)
 {
     int fd;
     if (here.serving >= 0) return;
-    system_lower(&here.knock); /* before the sockets are read, so that no later packet is missed */
+    /* lowers the event before the sockets are read, so that no later packet is missed */
+    system_lower(&here.knock);
     while (read(here.come[0], &fd, sizeof fd) == sizeof fd) let_visitor_in(fd);
     for (int i = 0; i < VISITORS; i++)
         if (here.visitor[i].fd >= 0) hear_visitor(&here.visitor[i]);
@@ -316,7 +317,7 @@ attached_thread(void *arg)
         if (fd >= 0)
             take_connection(fd);
         else
-            poll(NULL, 0, 100); /* accept() failed because no descriptor is free */
+            poll(NULL, 0, 100); /* waits, because accept() failed for lack of a free descriptor */
     }
     return arg;
 }
@@ -380,11 +381,12 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* without abstract sockets no visitor can connect */
+    if (listen_as(here.title)) return; /* without abstract sockets no attached prompt can connect */
     edit_visitors(here.knock.fd, attached_serve);
 }
 #else
-/* Other systems have no signal per socket and no list of sockets, by which visitors find the controller. */
+/* Does nothing: other systems than Linux lack the signal per socket that announces an attached prompt, and the
+ * list of sockets in which rille attach finds this program. */
 void
 attached_open(lua_State *L, const char *title)
 {

@@ -251,7 +251,7 @@ munge_receive(int fd, struct munge_text *out)
     return false;
 }
 
-/* ---- the coordinator's side ---- */
+/* ---- the coordinator's side: serving the key ---- */
 
 static bool
 answer_key_request(const struct key_server *s, const struct munge_text *request, struct munge_text *answer,
@@ -335,7 +335,7 @@ munge_serve(const char *key_file, const char *address, const char **path)
     return 0;
 }
 
-/* ---- a worker's side ---- */
+/* ---- a worker's side: fetching the key ---- */
 
 static bool
 make_nonce(char out[NONCE + 1])

@@ -30,7 +30,7 @@ enum { DEPTH = 256 };  /* maximum depth of nested coroutines; Lua's limit is low
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine that it resumed, and so on */
 static volatile sig_atomic_t depth, presses, quit;
-static volatile sig_atomic_t told = 1; /* true: the last press has reached the running code */
+static volatile sig_atomic_t told = 1; /* true: the running code has received the last Ctrl-C */
 static bool interactive;
 static struct shell *shell; /* the shell whose session Ctrl-C interrupts */
 static struct sigaction before;
@@ -77,7 +77,7 @@ clear_hook(lua_State *L)
     let_knock_in(L);
 }
 
-/* Notes that the running code has received the last press, or the request to end. */
+/* Notes that the running code has received the last Ctrl-C, or the request to end. */
 static void
 was_told(void)
 {
@@ -200,7 +200,8 @@ gave_up(void *arg)
     return !told;
 }
 
-/* Called when the core itself has reported "interrupted"; clears the hooks, which need not raise the error again. */
+/* Clears the hooks, which need not raise "interrupted" again. Called when the core itself has reported this
+ * error. */
 static void
 spent(void)
 {
@@ -212,7 +213,7 @@ void
 interrupt_start(lua_State *L)
 {
     struct sigaction action;
-    if (depth) { /* a visitor's line begins while the program runs */
+    if (depth) { /* the line of an attached prompt begins while the program runs */
         nested = depth;
         enter_visit(L);
         return;
@@ -253,8 +254,9 @@ interrupt_untold(void)
 
 /* ---- visitors ---- */
 
-/* Runs the visitor's line. Returns, and leaves the hook set, if a core call is in progress that has called Lua (a
- * trace, or the function of a live number): the line then runs when the core call is over. */
+/* Runs the visitor's line, which was typed in an attached prompt. If a core call that has called Lua is in
+ * progress (a trace, or the function of a live number), returns and leaves the hook set. The line then runs when
+ * the core call is over. */
 static void
 visit(lua_State *L, lua_Debug *ar)
 {

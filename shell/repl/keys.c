@@ -52,7 +52,7 @@ push_words(const char *line, int end)
 
 /* ---- many lines ---- */
 
-static bool colours; /* setting of the shell: draw the typed text in colours */
+static bool colours; /* true: the typed text is drawn in colours */
 enum { INDENT = 2 };
 
 static int
@@ -200,7 +200,7 @@ on_delete(int count, int key)
     return 0;
 }
 
-/* ---- on the terminal ---- */
+/* ---- drawing the chunk on the terminal ---- */
 
 /* Draws a prompt on every line, although readline knows only one prompt: readline is given a copy of the text with
  * the prompts in it. */
