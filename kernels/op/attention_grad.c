@@ -112,10 +112,11 @@ both(struct build *b, struct val *x, struct val *y)
  *
  * p and the weight of the sink are the results of one softmax, so their gradients share the sum `common`. */
 struct second {
-    struct val *p, *dp;       /* weights of keys, and the gradient of the weights */
-    struct val *rest, *drest; /* weight of the sink, and its gradient */
-    struct val *dt, *dmean;   /* gradients of t and of mean */
-    struct val *du;           /* gradient of the scores before the softcap; the part that passes through slope */
+    struct val *p, *dp;       /* p: weights of the keys; dp: gradient of these weights */
+    struct val *rest, *drest; /* rest: weight of the sink; drest: gradient of this weight */
+    struct val *dt, *dmean;   /* dt: gradient of t; dmean: gradient of mean */
+    /* the part of the gradient of the scores before the softcap that passes through slope */
+    struct val *du;
 };
 
 /* Returns the product x * y; NULL if x or y is NULL. */

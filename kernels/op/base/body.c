@@ -247,7 +247,7 @@ read_results(struct reader *r)
 
 enum { MOST_BODIES = 1 << 16 };
 
-/* The bodies of the process. Slots below `count` are constant, so readers need no lock. */
+/* The bodies of the process. Entries below `count` do not change any more, so readers need no lock. */
 static struct {
     pthread_mutex_t lock;
     struct arena arena;
@@ -281,7 +281,8 @@ add_body(struct reader *r, uint64_t hash, int64_t *number)
     return 0;
 }
 
-/* Returns the number of a body in *number, and adds the body to the table. The caller holds the lock. */
+/* Sets *number to the number of the body with this text, and adds the body to the table if it is new. The caller
+ * holds the lock. */
 static int
 read_body(const char *text, size_t n, int depth, int64_t *number)
 {

@@ -24,14 +24,15 @@ struct body_node {
     struct attr *attr;
     int nin, nout;
     int *in;   /* by operand: number of its value; -1: absent */
-    int first; /* number of the first result's value */
+    int first; /* number of the value that is the first result */
 };
 struct body {
     const char *text;
     int nstate, nslice, ncapture, nsum;
-    int ninput, nnode, nvalue; /* ninput: number of inputs, which are the first of the nvalue values */
-    int noutput;               /* number of outputs, which are the last results */
-    const int *like;           /* [nsum] by sum: an input that has the sum's shape */
+    /* number of inputs, of operators and of values; the first ninput values are the inputs */
+    int ninput, nnode, nvalue;
+    int noutput;     /* number of outputs, which are the last results */
+    const int *like; /* [nsum] by sum: an input that has the sum's shape */
     const struct body_node *node;
     const int *result; /* [nstate + nsum + noutput] numbers of values: next states, next sums, outputs */
 };
@@ -40,25 +41,26 @@ struct body {
 int body_number(const char *text, int64_t *number);
 /* Returns the body with this number; NULL: there is none. */
 const struct body *body_at(int64_t number);
-/* Returns the number of the operand that input i is; -1: input i is a sum. */
+/* Returns the index of the call's operand that is input i of the body; -1: input i is a sum, which has no
+ * operand. */
 int body_operand(const struct body *b, int i);
 /* Returns the number of operands of a call. */
 int body_noperand(const struct body *b);
 int body_nresult(const struct body *b);
-/* Appends one operator of a body. in: numbers of the operands' values; -1: absent. */
+/* Appends the text of one operator of a body to s. in: numbers of the operands' values; -1: absent. */
 void body_write(const struct op *op, const struct attr *attr, int nin, const int *in, struct str *s);
 
-/* ---- a body with the types of a call ---- */
+/* ---- binding a body to a call: the types of its values, and their factors ---- */
 
-/* A dimension of a value. factor: number of the dimension's factor; -1: the dimension has size 1. Dimensions with equal
- * factors have equal sizes, and are split alike. */
+/* A value of a body. A factor is a set of dimensions of the body's values that have equal sizes and are split
+ * alike. factor: number of each dimension's factor; -1: the dimension has size 1. */
 struct body_value {
     struct type type;
     int factor[MAX_DIM];
 };
 struct body_factor {
     bool split; /* a layout may split the factor: the ranks then run the body on their shards, without communication */
-    int joined; /* 1 + the factor that the dimensions have instead of this one; 0: none */
+    int joined; /* 1 + number of the factor into which this one was merged; 0: not merged */
     int64_t size;
 };
 struct bound_body {

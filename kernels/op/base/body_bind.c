@@ -189,9 +189,9 @@ find_factors(struct arena *a, struct bound_body *b)
     number_factors(a, &g);
 }
 
-/* ---- which factors may be split ---- */
+/* ---- deciding which factors (sets of equal dimensions) a layout may split ---- */
 
-/* Layouts of the values on one mesh axis, while one factor is split. open: the layout is not known yet, because a sum
+/* Layout of a value on one mesh axis, if one factor is split. open: the layout is not known yet, because a sum
  * begins with zeros, which any layout can hold. */
 struct entry {
     bool open;
@@ -254,8 +254,9 @@ pass_node(const struct bound_body *b, int i, const struct sig_list *list, int fa
     return true;
 }
 
-/* Returns how many of the inputs, nodes and results can be computed while the factor is split; all of them
- * (all_splits): the factor may be split. */
+/* Chooses layouts for the inputs, the nodes and the results, in this order, if one factor is split. Returns how
+ * many of them have a layout before the first that has none. If all have one (all_splits()), the factor may be
+ * split. */
 static int
 count_splits(const struct bound_body *b, const struct sig_list *list, int factor, struct entry *e)
 {
@@ -281,7 +282,7 @@ all_splits(const struct body *body)
     return body->ninput + body->nnode + body_nresult(body);
 }
 
-/* Gives the dimensions that had factor `of` in the list `was` the factor `to`. */
+/* Changes the factor of dimensions to `to`, if the list `was` has factor `of` for them. */
 static void
 set_factor(const struct bound_body *b, const int *was, int of, int to)
 {
@@ -290,8 +291,9 @@ set_factor(const struct bound_body *b, const int *was, int of, int to)
             if (was[v * MAX_DIM + d] == of) b->value[v].factor[d] = to;
 }
 
-/* Decides whether factor f may be split, alone or together with later factors of its size. Such factors are one
- * dimension, which no node connects: a gradient adds a sum over the batch of one value to that of another value. */
+/* Decides whether factor f may be split, alone or merged with later factors of its size. Such factors are the
+ * same dimension, although no node connects them. For example, a gradient adds a sum over the batch of one value
+ * to a sum over the batch of another value. */
 static void
 find_split(struct bound_body *b, const struct sig_list *list, const int *was, int f, struct entry *e)
 {
@@ -356,7 +358,7 @@ body_slice(const struct view *whole, int64_t axis)
     return v;
 }
 
-/* Stores the ranges of factors that an input's shard has: the range of factor f is dimension 0 of the view of[f]. */
+/* Stores the range of each factor in an input's shard, as dimension 0 of the view of[factor]. */
 static void
 note_ranges(const struct body_value *v, const struct view *shard, struct view *of)
 {
@@ -401,7 +403,8 @@ body_views(struct arena *a, const struct bound_body *b, const struct kcall *k, i
     return view;
 }
 
-/* Returns true if the shard of a value has these sizes of factors; -1: not known yet. */
+/* Returns true if the dimensions of a value's shard have the sizes size[factor]. Sets size[factor] if it is not
+ * known yet (-1). */
 static bool
 has_sizes(const struct bound_body *b, const struct body_value *v, const struct view *shard, int64_t *size)
 {

@@ -75,9 +75,9 @@ enum { BLOCK = 512, SOME = 64 };
 #define REAL_GREATER(v, best) ((v) > (best) || ((v) != (v) && (best) == (best)))
 #define REAL_LESS(v, best)    ((v) < (best) || ((v) != (v) && (best) == (best)))
 
-/* any_: returns true if one of n elements is better than `best`. scan_: continues the search of one line with its n
- * elements from position `from` on; updates the best value and its position. look_: continues the search of n
- * adjacent lines with one element of each, at position s. */
+/* Defines three functions. any_NAME returns true if one of n elements is better than `best`. scan_NAME continues
+ * the search of one line with its n elements from position `from` on, and updates the best value and its
+ * position. look_NAME continues the search of n adjacent lines with one element of each, at position s. */
 #define SEARCH(name, type, better)                                                                                     \
     VECTOR static bool any_##name(int64_t n, const type *x, type best)                                                 \
     {                                                                                                                  \

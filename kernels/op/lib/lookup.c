@@ -190,8 +190,8 @@ struct put {
     const struct view *out, *src, *base; /* base: tensor to which sources are added; NULL: zeros */
     struct lines l;
     int64_t nid;
-    /* first: by entry: index of its first source; next: by source: index of the next source of the same entry; -1:
-     * end of the list. */
+    /* first: by entry of the result, the index of its first source. next: by source, the index of the next source
+     * of the same entry; -1: end of the list. */
     int32_t *first, *next;
 };
 
