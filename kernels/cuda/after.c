@@ -53,9 +53,9 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Writes the declaration of each_of, which reads the operands of the chain before it writes results. If all
- * elements of a thread's line fit its registers, each_of reads the whole line first; otherwise it reads pack by
- * pack. */
+/* Writes the declaration of the C++ function each_of(), which reads the operands of the chain before it writes
+ * results. If all elements of a thread's line fit its registers, each_of() reads the whole line first; otherwise
+ * it reads pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -87,7 +87,8 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
     str_free(&values);
 }
 
-/* Writes the declaration of y0(element, value), which computes the epilogue's steps and writes their results. */
+/* Writes the declaration of the C++ function y0(element, value), which computes the epilogue's steps for one
+ * element of the leading call's result, and writes their results. */
 void
 line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
 {

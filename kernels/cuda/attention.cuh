@@ -163,7 +163,7 @@ power_of_2(float x)
 #endif
 }
 
-/* ---- tiles in shared memory ---- */
+/* ---- copying tiles to shared memory, and multiplying by tiles ---- */
 
 /* Starts to copy eight elements to shared memory; if `there` is false, writes eight zeros instead. The copy is
  * complete after tiles_wait(). */
@@ -420,7 +420,7 @@ scores_wait(float (&sum)[N][4])
     groups_wait<LATER>();
     are_there(sum);
 }
-/* ---- a block of queries and its scores ---- */
+/* ---- scaling and masking the scores of a block of queries ---- */
 
 /* The block of queries that job number `job` computes. Jobs are numbered such that queries that see the most keys
  * come first, so that the longest jobs start first. */

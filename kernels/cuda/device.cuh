@@ -239,7 +239,7 @@ put(C x)
     return putting<M>::of(x);
 }
 
-/* ---- a call, as operator bodies see it ---- */
+/* ---- a call, as the GPU code of operators reads it ---- */
 
 enum { DT_NONE };
 struct attribute {
@@ -602,7 +602,7 @@ mask_adds(int64_t x)
 
 /* ---- lanes ---- */
 
-/* Values of N adjacent lines. An operator body computes with them as with one value. */
+/* Values of N adjacent lines. The GPU code of an operator computes with them as with one value. */
 template <class C, int N> struct lanes {
     enum { COUNT = N };
     C of[N];

@@ -42,7 +42,8 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* The functions below write declarations into the struct of a body. k: index of an operand or result. */
+/* The functions below write declarations into the C++ struct that contains an operator's GPU code. k: index of an
+ * operand or result. */
 /* Writes an enum constant for the index of each attribute, and one for each value of a text attribute. */
 void making_add_names(struct str *s, const struct op *op);
 /* Declares x<k>(), which returns operand k, a number. */
@@ -56,7 +57,7 @@ void making_add_sizes(struct making *m, char name, int k, int ndim);
 void making_add_operand(struct making *m, const struct kcall *k, int i);
 /* Declares x<k>_nth(j), which reads element j of operand k in row-major order. */
 void making_add_nth(struct making *m, int k, const struct view *v);
-/* Declares the call as variable `name` of the kernel, from which bodies read attributes. */
+/* Declares the call as variable `name` of the kernel, from which the operator's GPU code reads attributes. */
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
 /* Operands, then results, of a chain: their views, and their strides in the chain's loops. number[i]: true if

@@ -75,7 +75,7 @@ add_alignment_test(struct str *s, const char *lying, const char *name, int i, si
 
 /* ---- engine "each" (each thread computes some elements): chains of element-wise operators ---- */
 
-/* Returns the body of a step, and sets the type in which the step computes. */
+/* Returns the C++ text that computes a step (its body), and sets the type in which the step computes. */
 static const char *
 body_of(const struct call *c, enum compute *type)
 {
@@ -535,8 +535,8 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder. at(p): value of element p; first: start of the allowed range; count: length of
- * the range. */
+/* C++ text of a finder, the kernel that searches for invalid data. at(p): value of element p; first: start of the
+ * allowed range; count: length of the range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"

@@ -159,7 +159,7 @@ store_awaited(struct store *s)
     return answer == 0 ? 0 : store_refused(s, "cancelled the wait for the address of rank 0");
 }
 
-/* ---- the address of rank 0 ---- */
+/* ---- storing and reading the address of rank 0 ---- */
 
 /* Writes the key of this job and restart. The key must be unique in the store, because the agents keep the store
  * over restarts and changes of membership. */

@@ -199,8 +199,9 @@ small_rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Returns the number of rows per product. If a causal mask hides the tile's last key from some query, the number is
- * COLS, so that hidden bands can be skipped. Otherwise all n rows are one product. */
+/* Returns the number of rows that one product computes (a band). If a causal mask hides the tile's last key from
+ * some query, this is COLS, so that bands without visible scores can be skipped. Otherwise all n rows are one
+ * band. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {

@@ -30,8 +30,8 @@ run_copy_shares(void *arg, int64_t lo, int64_t hi)
     view_copy(&dst, &src);
 }
 
-/* Returns the dimension along which nshare threads divide the view: the largest dimension. Sizes above EACH * nshare
- * count as equal; of equal sizes, the one with the largest stride in dst wins. */
+/* Returns the dimension along which nshare threads divide a copy: the largest one. Sizes of EACH * nshare or more
+ * count as equal. Of dimensions with equal sizes, chooses the one with the largest stride in dst. */
 static int
 dim_to_share(const struct view *dst, int nshare)
 {

@@ -56,7 +56,7 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* ---- OpenMP's threads, which oneDNN uses ---- */
+/* ---- setting the number of OpenMP's threads, which oneDNN uses ---- */
 
 /* Makes oneDNN calls of this thread use n threads from now on (0 counts as 1). Costs nothing if n is unchanged. */
 static void
@@ -75,7 +75,7 @@ prim_end_threads(void)
     omp_pause_resource_all(omp_pause_soft);
 }
 
-/* ---- descriptions: all code that differs between oneDNN 2 and 3 ---- */
+/* ---- describing operations to oneDNN: all code that differs between oneDNN 2 and 3 ---- */
 
 #if DNNL_VERSION_MAJOR == 2
 

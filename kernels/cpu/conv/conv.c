@@ -428,7 +428,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
-/* ---- convolutions as matrix products: channels by pixels, or channels by channels ---- */
+/* ---- computing convolutions as matrix products: channels by pixels, or channels by channels ---- */
 
 static struct prim_layout
 matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
@@ -485,7 +485,7 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
     return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
 }
 
-/* ---- forward (y), and the gradient of x ---- */
+/* ---- computing y (forward) and the gradient of x ---- */
 
 /* The functions that differ between the forward pass and the gradient of x. Each shape of a band has one
  * primitive, which is executed for all bands of that shape, in all images and channels. */
@@ -589,7 +589,7 @@ conv_drop(void *state)
     free(c);
 }
 
-/* ---- the gradient of the weights: a sum over images and bands ---- */
+/* ---- computing the gradient of the weights: a sum over images and bands ---- */
 
 enum { X, DY };
 

@@ -180,7 +180,8 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
     return (struct site){IN_SCRATCH, e->narea++};
 }
 
-/* Returns the index of a slot that equals `want`; adds the slot if there is none. */
+/* Returns the index of the slot that equals `want`; adds the slot if it is missing. A slot is an operand or an
+ * earlier result, in the form in which a step reads it. */
 static int
 chain_slot(struct elt *e, struct slot want)
 {
@@ -217,7 +218,7 @@ loads_halves(enum dtype d, const struct step *s)
     return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
 
-/* Returns the slot of argument k of the step, which is an operand of the chain. */
+/* Returns the slot from which the step reads its argument k, which is an operand of the chain. */
 static int
 operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct step *by)
 {

@@ -117,7 +117,8 @@ struct elt {
     int nin, nout, nstep, nslot, npart, ncode, narea;
     struct lane *lane; /* layouts of the operands, then of the outputs */
     struct step *step;
-    struct slot *slot; /* slots; those of operands are the first `noperand` */
+    /* slots: operands and results as steps read them; those of operands are the first `noperand` */
+    struct slot *slot;
     struct part *part;
     struct instruction *code;
     struct area *area;

@@ -87,8 +87,8 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, from the current row on, that the loop around rows still has before an outer loop
- * advances; at most `left` and ROWS. The distance between these rows is constant in every lane. */
+/* Returns the number of rows, from the current row on, before a loop outside the loop around rows advances; at
+ * most `left` and ROWS. The distance between these rows is constant in every operand and output. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -214,7 +214,8 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result in its output and, converted, in each slot from which later steps read it. */
+/* Stores a step's result in its output and, converted, in each block of scratch (slot) from which later steps
+ * read it. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {

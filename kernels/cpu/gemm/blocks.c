@@ -85,7 +85,7 @@ round_row(struct rounded *r)
     }
 }
 
-/* ---- products of one row of x with STREAMS rows of weights ---- */
+/* ---- multiplying one row of x by STREAMS rows of weights ---- */
 
 typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
 

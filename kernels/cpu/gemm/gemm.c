@@ -515,7 +515,7 @@ gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return gemm_make(&g, k->threads, state, scratch_bytes);
 }
 
-/* ---- few rows by a column-major matrix: products of the transposes (gemm_transposed.h) ---- */
+/* ---- multiplying few rows by a column-major matrix, as the product of the transposes (gemm_transposed.h) ---- */
 
 static bool
 turned_of(const struct kcall *k, struct gemm_transposed_sizes *t)

@@ -17,7 +17,8 @@ enum { FIRST, MORE, NPRODUCT };
 /* Maximum number of entries of a result. oneDNN divides larger results among more than 32 threads without
  * splitting k. */
 enum { SMALL = 1 << 16 };
-/* GROUPS: maximum number of groups of parts; SUMS: maximum number of entries in all groups' sums. */
+/* GROUPS: maximum number of groups into which the parts of k are divided. SUMS: maximum number of entries in the
+ * sums of all groups. */
 enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;

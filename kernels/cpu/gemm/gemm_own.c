@@ -11,7 +11,7 @@
 
 #include "runtime/base/stop.h"
 
-/* ---- a few rows of floats ---- */
+/* ---- multiplying a few rows of floats ---- */
 
 /* Returns true if the loops of gemm_few.c can read b in place and are faster than oneDNN. b must be column-major,
  * or row-major with short rows, like the values of a head. Long sums of one row also use these loops, because

@@ -211,7 +211,7 @@ b_norm_xhat(struct build *b, struct val *x, const struct attr *attr)
     return b_mul(b, centered(b, x, attr), b_norm_rstd(b, x, attr));
 }
 
-/* ---- normalisation over a split dimension ---- */
+/* ---- building the normalisation over a split dimension ---- */
 
 static struct val *
 line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d)

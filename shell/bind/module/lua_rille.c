@@ -390,7 +390,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-/* ---- modules written in Lua ---- */
+/* ---- loading modules written in Lua ---- */
 
 /* A package searcher: loads "rille.nn.linear" from nn/linear.lua. */
 static int
