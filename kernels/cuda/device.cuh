@@ -442,7 +442,7 @@ template <class M, int V> struct row {
         else
             return bits_as<M>((typename bits_of<sizeof(M)>::type)(w[i / UNIT][i % UNIT] >> u % EACH * 8 * sizeof(M)));
     }
-    METHOD void set(int u, M x) /* must be called for u = 0, 1, ... in this order */
+    METHOD void set(int u, M x) /* sets element u to x; must be called for u = 0, 1, ... in this order */
     {
         const int i = u * (int)sizeof(M) / 4;
         if constexpr (sizeof(M) == 8) {

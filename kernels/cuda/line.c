@@ -386,8 +386,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts into which each line is divided, one team per part. The number of parts does not
- * depend on the GPU, so sums have the same bits on every GPU. */
+/* Returns the number of parts into which each line is divided. Each part has a team of threads. The number of
+ * parts does not depend on the GPU, so sums have the same bits on every GPU. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {

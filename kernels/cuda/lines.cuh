@@ -455,8 +455,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return value;
 #endif
     }
-    /* Folds the values of ranks 0..count-1: first NEAR neighbours in a tree, then the results of these groups in
-     * order. */
+    /* Folds the values of the team's threads 0..count-1: first NEAR neighbours in a tree, then the results of
+     * these groups in order. */
     template <class Fold, class C> METHOD C joined(int64_t count, C value) const
     {
         C *const all = (C *)room;

@@ -50,8 +50,8 @@ void making_add_names(struct str *s, const struct op *op);
 void making_add_number(struct making *m, int k, enum dtype d);
 /* Declares the view as member <name><k>. index: index of its operand or result in struct cuda_fill. */
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
-/* Declares, for the view that making_add_whole() declared, dim<k> (sizes), place<k> (offset of the shard), whole<k>
- * (global sizes) and NDIM<k>. */
+/* Declares further members of the view that making_add_whole() declared: dim<k>, its sizes; place<k>, the offset
+ * of the shard; whole<k>, the global sizes; NDIM<k>, the number of its dimensions. */
 void making_add_sizes(struct making *m, char name, int k, int ndim);
 /* Declares functions that read operand i by position. */
 void making_add_operand(struct making *m, const struct kcall *k, int i);

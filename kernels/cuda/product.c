@@ -28,7 +28,7 @@ struct factors {
     uint64_t seen; /* set of letters that were already read */
 };
 
-/* ---- letters of the SBP rule ---- */
+/* ---- reading the letters of the SBP rule ---- */
 
 /* Returns the dimension of an operand that has this letter; -1: none. */
 static int

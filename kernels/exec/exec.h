@@ -57,7 +57,7 @@ struct exec {
     const struct method *method;
     const void *own;    /* data that the method prepared for its runs */
     size_t more_bytes;  /* memory that the exec holds outside the arena, bytes (estimated) */
-    struct exec **part; /* execs of the method's parts, owned; NULL: no such part */
+    struct exec **part; /* the prepared calls (execs) of which the method consists, owned; NULL: none */
     int npart;
 
     int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */

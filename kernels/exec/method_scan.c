@@ -42,7 +42,7 @@ struct scan {
 
 /* ---- making ---- */
 
-/* Element-wise operators of the body that one part computes. */
+/* The element-wise operators of the body that one exec (part) computes together. */
 enum { CHAIN_STEPS = 24, CHAIN_OPERANDS = 32 };
 struct chain {
     int n, noperand; /* n: number of members; noperand: number of operands of all members */
@@ -309,7 +309,8 @@ make_result_copies(struct making *m)
     return 0;
 }
 
-/* Adds the copies before the first position, which fill the states, and after the last, which return them. */
+/* Adds the copies that set the states before the first position, and the copies that store the states in the
+ * results after the last position. */
 static int
 make_ends(struct making *m)
 {

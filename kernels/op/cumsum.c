@@ -50,7 +50,7 @@ struct work {
     const struct view *x, *y;
     struct lines l;
     bool reverse;
-    int64_t blocks; /* number of blocks of adjacent lines at each outer position */
+    int64_t blocks; /* number of blocks of adjacent lines at each position of the outer dimensions */
 };
 
 static enum compute

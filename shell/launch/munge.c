@@ -236,7 +236,7 @@ munge_send(int fd, const struct munge_text *t)
     return true;
 }
 
-/* Receives a line. false: the peer sent too much, or no line within five seconds. */
+/* Receives a line. Returns false if the peer sent too much, or no line within five seconds. */
 static bool
 munge_receive(int fd, struct munge_text *out)
 {

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };     /* s: presses count together if each follows the previous one within this time */
+enum { SOON = 3 };     /* s: presses of Ctrl-C count together if each follows the previous one within this time */
 enum { PATIENCE = 5 }; /* s: time that running code has to react to a request to end */
 enum { DEPTH = 256 };  /* maximum depth of nested coroutines; Lua's limit is lower */
 

@@ -303,7 +303,7 @@ leave_chunk(void)
 
 /* ---- Tab ---- */
 
-enum { WORDS = 200 }; /* maximum number of words listed */
+enum { WORDS = 200 }; /* maximum number of completions listed */
 
 /* Returns the part of a completion that the list shows: a path without its folders. */
 static const char *

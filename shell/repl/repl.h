@@ -79,7 +79,7 @@ void show_value(lua_State *L, int i); /* pushes the value as text */
 /* ---- command.c ---- */
 
 enum { COMMAND_DONE, COMMAND_QUIT };
-int command_run(lua_State *L, int env, const char *line); /* line: the command without its colon */
+int command_run(lua_State *L, int env, const char *line); /* runs a command; line: the command without its colon */
 const char *command_name(int i);                          /* returns the i-th name; NULL after the last */
 bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 

@@ -115,16 +115,19 @@ struct tiles {
     void (*block)(struct worker *w);                    /* prepares the queries of the worker's block */
     void (*slopes)(struct worker *w);                   /* prepares g, the gradients of the block's results */
     void (*means)(struct worker *w, float *mean);       /* computes d, the dot product of g and the result per query */
-    void (*scores)(const struct worker *w, int64_t i, float *s); /* computes s = k q' */
-    /* Computes p = exp(scale s - max). */
+    void (*scores)(const struct worker *w, int64_t i, float *s); /* computes the scores s = k q' */
+    /* Computes the weights p = exp(scale s - max), not yet divided by their sum l. */
     void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum);
     /* Adds p' v to the result; the block's first tile sets the result instead. */
     void (*to_result)(const struct worker *w, int64_t i, const float *p);
-    void (*score_grads)(const struct worker *w, int64_t i, float *t); /* computes t = v g' */
-    /* Adds p g to dv, where p is already divided by l. */
+    /* computes t = v g', the gradients of the weights */
+    void (*score_grads)(const struct worker *w, int64_t i, float *t);
+    /* Adds p g to dv, the gradient of the values. p is already divided by l. */
     void (*to_values)(const struct worker *w, int64_t i, float *p);
     void (*to_operands)(const struct worker *w, int64_t i, const float *p, const float *mean,
-                        float *t); /* computes e; adds e q to dk and e' k to the result */
+                        /* computes e, the gradients of the scores; adds e q to dk, and e' k to the result, which
+                         * is dq */
+                        float *t);
     /* Stores the block's result; multiplies each row by its factor (NULL: 1). */
     void (*give)(struct worker *w, const float *factor);
     void (*give_sums)(struct worker *w); /* stores dk and dv of the head */

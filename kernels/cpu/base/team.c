@@ -81,7 +81,9 @@ enum {
 
 struct helper {
     alignas(64) _Atomic uint32_t state;
-    struct share share; /* written by the owner in state IDLE or ASLEEP, read by the helper in state RUNNING */
+    /* range of iterations that the helper runs; written by the owner in state IDLE or ASLEEP, read by the helper
+     * in state RUNNING */
+    struct share share;
     pthread_t thread;
 };
 

@@ -27,7 +27,8 @@
 #include "kernels/cpu/base/fuse.h"
 #include "runtime/data/arena.h"
 
-enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
+/* maximum numbers, per chain: RUN_LANE of operands and outputs; RUN_SLOT of slots; RUN_STEP of steps */
+enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 };
 
 /* The location of a block. lane: number of the operand or output that holds the block; IN_SCRATCH: buffer `area`
  * in scratch holds it; NOWHERE: the block is not stored. */

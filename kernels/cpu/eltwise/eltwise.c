@@ -277,7 +277,8 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* Copies the programs into scratch. Sets the addresses of operands in scratch, which are the same for all blocks. */
+/* Copies the chain's instructions for tile.c into scratch. Sets the addresses of operands in scratch, which are
+ * the same for all blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {

@@ -36,7 +36,7 @@ static const struct {
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* maximum number of rows that a call with one entry (n = 1) computes row by row */
+enum { ALONE = 16 }; /* maximum number of rows that are computed one by one in a call with n = 1 */
 
 /* The two products of a gradient, which is a sum over pieces of rows: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };

@@ -213,7 +213,8 @@ bool
 gemm_takes(const struct kcall *k, int i)
 {
     struct view twice[] = {k->in[i], k->in[i]};
-    bool alone = k->call->op->host.sums_leading; /* contract: checks operand i without the other operand's strides */
+    /* a contract call: operand i is checked without the other operand's strides */
+    bool alone = k->call->op->host.sums_leading;
     struct gemm g;
     return gemm_of(&(struct kcall){.call = k->call, .in = alone ? twice : k->in, .out = k->out}, &g) &&
            matrix_settle(&g.x[i]);

@@ -349,7 +349,8 @@ struct reduction {
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
     bool row_gone, far; /* row_gone: the row is reduced; far: the operand is larger than the caches */
-    int64_t piece;      /* number of elements of a kept row that are computed together, at most BLOCK */
+    /* number of elements of a row (if it is not reduced) that are computed together, at most BLOCK */
+    int64_t piece;
 };
 
 /* If the innermost loop (the row) is reduced, and the innermost kept loop is longer, makes that kept loop the row.

@@ -109,7 +109,8 @@ size_add(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &n) ? INT64_MAX : n;
 }
 
-/* Returns op_partial.linear of add and sub, which pass partial sums if every operand is a tensor; else NULL. */
+/* Returns the operands in which a call of add or sub is linear, in the form of op_partial.linear: "01" if both
+ * operands are tensors, else NULL. A linear call passes partial sums. */
 const char *linear_if_tensors(const struct call *c);
 
 /* Checks the result dtype of a product, given by attribute `at`. The dtype must be the operands' promoted dtype, or

@@ -130,7 +130,7 @@ struct work {
     struct lines l;
     struct search f;
     int64_t *first;
-    int64_t blocks; /* number of blocks of adjacent lines at each outer position */
+    int64_t blocks; /* number of blocks of adjacent lines at each position of the outer dimensions */
 };
 
 /* Loads n elements, starting at element `at`, into a block of the compute type. */

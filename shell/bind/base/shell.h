@@ -367,7 +367,7 @@ void conditions_begin(lua_State *L, int pattern);
  * input that is read again before each run. Returns false if anything else has changed, or if a number cannot be
  * live. */
 bool conditions_begin_live(lua_State *L, int pattern);
-void conditions_none(lua_State *L); /* declares that the next trace has no conditions */
+void conditions_none(lua_State *L); /* declares that the next trace depends on no values that may change */
 /* Call conditions_enter before the traced function runs, and conditions_end after. failed: the function raised an
  * error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
@@ -424,7 +424,7 @@ void json_open(lua_State *L);
 /* Pushes a method that is implemented by function `name` of the Lua module `module`; the module is loaded at the
  * first call. */
 void look_push(lua_State *L, const char *module, const char *name);
-void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
+void show_open(lua_State *L);  /* adds x:show() to the table of methods at the top */
 int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
 int show_drawn(lua_State *L);  /* the Lua function rille._show */
 /* Draws a picture in Lua: calls the function that lua/show/NAME.lua returns, with all values on the stack as

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- random values, gradients ---- */
+/* ---- settings of the session: random seed, autocast, recompute, gradients ---- */
 
 static int
 manual_seed(lua_State *L)

@@ -33,7 +33,7 @@ struct call {
     int position; /* index of the next positional attribute */
     /* slot[k]: 1 + index in attr[] of the operator's attribute k; 0: the attribute was not given */
     int slot[NATTR];
-    struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
+    struct rille_arg *arg; /* arguments of the call: own[], or an array in a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
