@@ -291,7 +291,8 @@ plan(algorithm *w, const cuda_convolution *c)
         if (!w->graph.good()) return false;
         for (void *config : list_engines(&w->graph, graph, mode))
             if (may_be(c, config) && plan_by(w, c, config)) return true;
-        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error, because mode A may fail to find an engine */
+        /* clears the error, because cuDNN's heuristic mode A may find no engine */
+        w->graph.status = DNN_STATUS_SUCCESS;
     }
     return false;
 }

@@ -399,7 +399,7 @@ line_parts(const struct lines_on *l, bool across, int lanes)
     return parts;
 }
 
-/* ---- elements or lines that a thread processes at once ---- */
+/* ---- choosing how many elements or lines a thread processes at once ---- */
 
 enum { PACK_BYTES = 16, MOST_PACK = 8 };
 

@@ -29,8 +29,8 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* sizes of the dimensions of each group */
     int n[2];
-    /* Number of loops of each group. Neighbouring dimensions that are adjacent in memory in all operands and
-     * results form one loop. */
+    /* Number of loops of each group (1: along a line, 0: across lines). Neighbouring dimensions that are adjacent
+     * in memory in all operands and results form one loop. */
     int nloop[2];
     struct loop {
         int64_t size;
@@ -80,8 +80,8 @@ bool line_strides(const struct lines_on *l, int index, const struct view *v, int
 /* Returns the stride of a view between neighbours in group g (1: elements of a line, 0: lines). A stride of 0 means
  * that neighbours share one element. */
 int64_t line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g);
-/* Returns true if packs of n contiguous elements along group g are aligned, whatever the position in the other
- * loops. */
+/* Returns true if packs of n contiguous elements along group g (1: elements of a line, 0: lines) are aligned,
+ * whatever the position in the other loops. */
 bool line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n);
 /* Writes the declaration of <name><k>_at(i), which returns the offset of element i of the line in a view with these
  * strides. together: the elements of a line are contiguous. */

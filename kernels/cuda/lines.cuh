@@ -471,10 +471,11 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         __syncthreads();
         value = all[place_of(0)];
         for (int r = NEAR; r < FAR * NEAR && r < count; r += NEAR) value = Fold::join(value, all[place_of(r)]);
-        __syncthreads(); /* all threads have read before the next write */
+        __syncthreads(); /* waits until all threads have read, before the next write */
         return value;
     }
-    /* Folds lanes to rank 0: first the ranks of a warp in a tree, then the results of the warps in order. */
+    /* Folds the values of the team's threads, which are lanes (values of adjacent lines), to the team's first
+     * thread: first the threads of a warp in a tree, then the results of the warps in order. */
     template <class Fold, class C, int N> METHOD lanes<C, N> joined_lanes(lanes<C, N> value) const
     {
         enum { WARP = 32, WARPS = WIDTH * GAP / WARP };

@@ -251,7 +251,7 @@ loaded_link(struct loaded *l, int n, const struct loaded *library)
     return 0;
 }
 
-/* ---- checks of the fields ---- */
+/* ---- checking the fields of a record ---- */
 
 static bool
 is_identifier(const char *s)

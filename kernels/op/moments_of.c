@@ -121,7 +121,7 @@ static const char line[] = MOMENTS_BODY({
     });
 });
 
-/* Decodes a number from a code, byte by byte. */
+/* Returns the number of operations: a code is decoded byte by byte. */
 static double
 flops(const struct call *c)
 {

@@ -28,7 +28,7 @@ struct letters {
     int n;
 };
 
-/* Writes the letter of a dimension. factor -1: the dimension has none. */
+/* Writes the letter of a dimension to the rule. factor: the dimension's factor; -1: it has no factor. */
 static void
 write_letter(struct letters *l, int factor, int64_t size, bool operand)
 {

@@ -181,7 +181,7 @@ agent_store_put(const struct ranked *r, const char *address)
     request_kind(&q, SET);
     request_text(&q, key);
     request_text(&q, address);
-    request_wait(&q, key); /* confirms SET, because SET has no answer */
+    request_wait(&q, key); /* the answer to WAIT confirms SET, which has no answer of its own */
     if (store_open(&s)) return -1;
     int status = store_send(&s, &q) || store_awaited(&s);
     close(s.fd);

@@ -36,7 +36,7 @@ static struct shell *shell; /* the shell whose session Ctrl-C interrupts */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
 static volatile sig_atomic_t knocked, nested,
-    visitor_presses; /* nested: index in `chain` of the state that runs a visitor's line; 0: no such line runs */
+    visitor_presses; /* nested: index in `chain` of the state that runs a line of an attached prompt; 0: none */
 
 static void
 enter_visit(lua_State *co)

@@ -596,8 +596,9 @@ enum { X, DY };
 struct conv_w {
     struct cut cut;
     struct three whole;
-    bool sums;           /* true: parts are accumulated in f32 */
-    size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
+    bool sums; /* true: parts are accumulated in f32 */
+    /* sum: size of an f32 sum, aligned; scratch: size of the primitives' scratch; both in bytes */
+    size_t sum, scratch;
     int64_t nprim;
     /* Two primitives per band: the first for the number of images of a part, the second for the remaining images.
      * NULL: the primitive of an earlier band has the same shape. */

@@ -130,7 +130,7 @@ lane_repeats(const struct elt *e, const struct lane *l)
     return l->stride[e->nloop - 1] == 1;
 }
 
-/* Returns true if the operand or output (lane) has the elements of a block contiguous in memory. */
+/* Returns true if the elements of a block are contiguous in memory in this operand or output (lane). */
 static bool
 lane_runs(const struct elt *e, const struct lane *l)
 {
@@ -401,7 +401,8 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* step i's result is overwritten, so no later step may reuse the area through it */
+        /* step i's result is now overwritten, so no later step may take over the area from step i */
+        past->last = RUN_STEP;
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);

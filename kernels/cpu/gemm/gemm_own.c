@@ -24,7 +24,8 @@
 static bool
 few_goes_on(const struct gemm *g)
 {
-    enum { SHORT = 128, MOST = 1 << 17 }; /* maximum number of elements in a row of b; in all of b */
+    /* SHORT: maximum number of elements in a row of b; MOST: maximum number in all of b */
+    enum { SHORT = 128, MOST = 1 << 17 };
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
     bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
@@ -267,7 +268,7 @@ struct small_batch {
     struct gemm g;
     const float *a, *b;
     float *c;
-    int64_t down, across; /* number of squares in a column, and in a row, of a product */
+    int64_t down, across; /* down: number of squares in a column of a product; across: number in a row */
 };
 enum { SIDE = 64 };
 

@@ -113,8 +113,8 @@ check_states(const struct call *c, const struct bound_body *b)
 
 /* ---- factors ---- */
 
-/* Groups of dimensions. Dimension d of value v has the number v * MAX_DIM + d. above: another dimension of the group;
- * itself for the group's representative. */
+/* Groups of equal dimensions, as a forest of parents (union-find). Dimension d of value v has the number v *
+ * MAX_DIM + d. above: parent of each dimension; the representative of a group is its own parent. */
 struct groups {
     struct bound_body *b;
     int *above;

@@ -388,14 +388,14 @@ void conditions_open(lua_State *L);
 /* lua_watch.c: adds rille._watch and rille._watched to the module table at the top */
 void watch_open(lua_State *L);
 
-/* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
+/* ---- lua_graph.c, lua_live.c, lua_explain.c: compiled steps, live numbers, records of plans ---- */
 
 void graph_open(lua_State *L);
 void live_open(lua_State *L);
 /* Adds `more` to an integer field of the table at i, and returns the sum; the key is at i + 1. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
 void explain_open(lua_State *L);
-void explain_push(lua_State *L, struct rille_explain **e); /* pushes the record; takes ownership of it */
+void explain_push(lua_State *L, struct rille_explain **e); /* pushes the record as a table; takes ownership of it */
 /* pushes a table that prints as this text; takes ownership of the text */
 void text_push(lua_State *L, char **text);
 bool plan_physical(lua_State *L, int i); /* reads the option `physical` of plan() in the table at i */
@@ -478,7 +478,7 @@ void fold_print(const char *text);              /* prints the text wrapped, and 
 
 /* ---- help.c ---- */
 
-bool help_push(lua_State *L, const char *name); /* pushes the page; false: no such page */
+bool help_push(lua_State *L, const char *name); /* pushes the help page of this name; false: there is none */
 /* Pushes a list of the help pages that contain the words of the question, best first; returns false if there are
  * none. */
 bool help_push_found(lua_State *L, const char *question);

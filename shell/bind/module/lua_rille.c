@@ -76,7 +76,7 @@ allow_tf32(lua_State *L)
     return session_setting(L, "allow_tf32", rille_allow_tf32);
 }
 
-/* Calls the function at index 1 in this gradient mode, and returns its results. */
+/* Calls the function at index 1 with gradient recording set to `on`, and returns its results. */
 static int
 call_in_mode(lua_State *L, const char *name, bool on)
 {

@@ -274,7 +274,7 @@ unknown_argument(struct call *c, const char *name)
     return refuse_call(c, "unknown argument '%s'%s; expected one of: %s", name, option_hint(c->L, name, keys), list);
 }
 
-/* ---- tables: a list of tensors, a list of integers, names ---- */
+/* ---- reading a table argument: a list of tensors, a list of integers, or named options ---- */
 
 static bool
 is_tensor_list(struct call *c, int i)
