@@ -20,7 +20,8 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* maximum scratch in addition to twice the size of all images in f32 (in f64 if they are f64), bytes */
+/* scratch that a convolution may use beyond twice the size of all its images in f32 (in f64 if they are f64),
+ * bytes */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {

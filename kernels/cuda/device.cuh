@@ -262,7 +262,7 @@ absent(const operand_type *t)
     return t->dtype == DT_NONE;
 }
 
-/* ---- random words: Philox4x32-10 ---- */
+/* ---- computing random words: Philox4x32-10 ---- */
 
 struct words {
     uint32_t of[4];

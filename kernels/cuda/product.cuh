@@ -181,7 +181,7 @@ template <> struct tile_of<bf16> : tile_of_halves<bf16> {
 template <> struct tile_of<f16> : tile_of_halves<f16> {
 };
 
-/* ---- the loop over tiles and slices ---- */
+/* ---- looping over the tiles of the result, and over the slices of each sum ---- */
 
 /* The order in which neighbouring threads read. left_by_place: the left operand is read along k instead of along
  * rows. right_by_column: the right operand is read along columns of results instead of along k. */
@@ -205,8 +205,9 @@ template <int SLICE, int THREADS> struct lot {
     METHOD int place(int u) const { return first_place + u * places; }
 };
 
-/* Base of a body's struct. real: type of results; T: type of elements in shared memory. The terms of each sum are
- * divided into `parts` parts; a result is the sum over part number `part`. */
+/* Base of the struct that contains an operator's GPU code (body). real: type of results; T: type of elements in
+ * shared memory. The terms of each sum are divided into `parts` parts; a result is the sum over part number
+ * `part`. */
 template <class real, class T> struct products {
     typedef tile_of<T> tile;
     enum { SLICE = tile::SLICE, THREADS = 32 * WARPS, LOADS = TILE * SLICE / THREADS };

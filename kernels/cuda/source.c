@@ -43,7 +43,7 @@ each_of(struct making *m, int i, int64_t n, int step)
              step, i, step);
 }
 
-/* ---- packs: elements of an innermost loop that a thread accesses at once ---- */
+/* ---- choosing packs: elements of an innermost loop that a thread accesses at once ---- */
 
 enum { PACK_BYTES = 16 };
 
@@ -395,7 +395,7 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "copy", threads);
 }
 
-/* ---- combinations: several operands are added, or their maximum or minimum is taken ---- */
+/* ---- writing combinations: several operands are added, or their maximum or minimum is taken ---- */
 
 static const struct op *
 combining(enum reduce r, enum dtype d)
@@ -526,7 +526,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- finders: kernels that search for invalid data ---- */
+/* ---- writing finders: kernels that search for invalid data ---- */
 
 static int
 finders_of(int64_t n)

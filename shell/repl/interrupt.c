@@ -268,7 +268,8 @@ visit(lua_State *L, lua_Debug *ar)
     /* clears the hook that this coroutine inherited from its creator */
     if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0);
     visitor(L);
-    /* sets the hook again if another visitor came while the line ran: interrupt_knock() could not set it then */
+    /* sets the hook again if another attached prompt needs the Lua state, because interrupt_knock() could not set
+     * the hook while the line ran */
     for (int k = 0; knocked && k < depth && k < DEPTH; k++) let_interrupt_in(chain[k]);
 }
 

@@ -43,7 +43,7 @@ lane_data(const struct elt *e, const struct run *r, int i)
     return i < e->nin ? r->in[i] : r->out[i - e->nin];
 }
 
-/* Returns the address of the block's first element in lane i. */
+/* Returns the address of the block's first element in lane i (an operand or output). */
 static char *
 lane_here(const struct elt *e, const struct run *r, int i)
 {

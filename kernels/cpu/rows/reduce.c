@@ -29,8 +29,8 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-/* Limits in elements. SHORT: reduced rows with fewer elements count as short; NARROW: up to this length, kept rows
- * are joined side by side. */
+/* Limits in elements. SHORT: a row that is reduced counts as short if it has fewer elements. NARROW: rows that
+ * are not reduced are joined side by side up to this length. */
 enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* minimum number of elements per thread */

@@ -59,7 +59,8 @@ struct body_value {
     int factor[MAX_DIM];
 };
 struct body_factor {
-    bool split; /* a layout may split the factor: the ranks then run the body on their shards, without communication */
+    /* true: a layout may split the factor; the ranks then run the body on their shards, without communication */
+    bool split;
     int joined; /* 1 + number of the factor into which this one was merged; 0: not merged */
     int64_t size;
 };
@@ -74,7 +75,7 @@ struct bound_body {
 /* Infers the types of all values of a call's body, and the factors of their dimensions. axis: the axis of slices and
  * outputs along which the positions are. E_ARG, E_SHAPE, E_DTYPE: the operands do not suit the body. */
 int body_bind(struct arena *a, const struct call *c, int64_t axis, struct bound_body *out);
-/* Returns the axis of the positions in a tensor of slices with ndim dimensions. */
+/* Returns the axis along which the positions are, in a tensor of slices with ndim dimensions. */
 static inline int
 body_axis(int64_t axis, int ndim)
 {

@@ -76,7 +76,7 @@
 MOMENTS_SIZES
 MOMENTS_FUNCTIONS(MOMENTS_HERE)
 
-/* Puts the same definitions as text before a body, for devices that compile texts. */
+/* Puts the same definitions as text before an operator's GPU code (body), for devices that compile texts. */
 #define MOMENTS_TEXT(...)  MOMENTS_TEXT_(__VA_ARGS__)
 #define MOMENTS_TEXT_(...) #__VA_ARGS__
 #define MOMENTS_THERE(type, name, parameters, ...)                                                                     \

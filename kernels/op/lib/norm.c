@@ -9,7 +9,7 @@ extern const struct op op_moments_joined, op_moments_of, op_moments_told, op_nor
 enum { X, WEIGHT, BIAS };
 enum { SHAPE, EPS };
 
-/* ---- rules and shapes ---- */
+/* ---- writing rules, and inferring shapes ---- */
 
 static int
 norm_dims(const struct call *c)

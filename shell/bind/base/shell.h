@@ -368,8 +368,8 @@ void conditions_begin(lua_State *L, int pattern);
  * live. */
 bool conditions_begin_live(lua_State *L, int pattern);
 void conditions_none(lua_State *L); /* declares that the next trace depends on no values that may change */
-/* Call conditions_enter before the traced function runs, and conditions_end after. failed: the function raised an
- * error. Non-zero: an error is at the top. */
+/* Begin and end the recording of a trace's conditions: call conditions_enter before the traced function runs, and
+ * conditions_end after. failed: the function raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
 /* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
@@ -382,7 +382,7 @@ void conditions_give(lua_State *L); /* stores the conditions in the trace at the
 /* Returns true if a step computes the same with either of the two values at the top: 2 and 2.0 differ, as do 0.0 and
  * -0.0. */
 bool conditions_same(lua_State *L);
-bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
+bool conditions_hold(lua_State *L); /* returns true if no value that the trace at the top read has changed */
 /* adds rille._conditions and related functions to the module table at the top */
 void conditions_open(lua_State *L);
 /* lua_watch.c: adds rille._watch and rille._watched to the module table at the top */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options and shapes ---- */
+/* ---- reading options and shapes ---- */
 
 static const char *
 text_option(lua_State *L, int i, const char *who, const char *key)
