@@ -579,8 +579,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body in which keys (integer ids) select the lines. A block processes all its lines in one
- * call. */
+/* Writes the call of an operator's GPU code (body) in which keys (integer ids) select the lines. A block
+ * processes all its lines in one call. */
 static void
 add_named(struct making *m)
 {

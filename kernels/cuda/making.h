@@ -76,8 +76,8 @@ bool making_in_memory(const struct making_ends *e, int i);
  * step; lead -1: there is no leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line writes
- * a call whose record has bodies for lines, in one or several passes. */
+/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line
+ * writes a call whose record has GPU code (bodies) for lines, in one or several passes. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes a chain (after.c) whose leading step `lead` processes lines and writes its first result element by element. */
