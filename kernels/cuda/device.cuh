@@ -665,7 +665,7 @@ template <class C, int N> struct is_lanes<lanes<C, N>> {
     enum { IS = 1 };
 };
 
-/* ---- sums of products ---- */
+/* ---- adding products to sums ---- */
 
 DEVICE float
 add_product(float sum, float x, float y)

@@ -22,7 +22,7 @@ is_place(int64_t x, int64_t n)
     return (uint64_t)x < (uint64_t)n;
 }
 
-/* ---- elements of operands ---- */
+/* ---- converting elements of operands ---- */
 
 template <class C>
 DEVICE bool

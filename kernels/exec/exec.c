@@ -464,7 +464,7 @@ exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch,
     return exec_say(e, &find, piece);
 }
 
-/* ---- the reference alone ---- */
+/* ---- running the reference alone ---- */
 
 int
 ref_run(const struct kcall *k)

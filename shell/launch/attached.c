@@ -94,7 +94,7 @@ send_line(const struct visitor *v, char letter, const char *text)
 {
     char packet[512];
     int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
-    /* a failed send is ignored, because the next read detects a disconnected visitor */
+    /* a failed send is ignored, because the next read detects a disconnected prompt */
     send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -60,7 +60,7 @@ static bool __attribute__((format(printf, 2, 3))) munge_fails(struct munge_text 
     return false;
 }
 
-/* ---- the programs munge and unmunge ---- */
+/* ---- running the programs munge and unmunge ---- */
 
 /* Waits for a program's end; kills a program that needs more than 10 seconds. Returns its wait status. */
 static int

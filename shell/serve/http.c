@@ -73,7 +73,7 @@ bytes_add(struct bytes *b, const char *data, size_t n)
     return true;
 }
 
-/* ---- the thread of libmicrohttpd ---- */
+/* ---- functions on the thread of libmicrohttpd ---- */
 
 /* Answers a request at once with an error, in the form of OpenAI's API. */
 static enum MHD_Result

@@ -20,7 +20,7 @@
 #define LANES_FILE "kernels/cpu/base/random_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
-/* ---- words to numbers ---- */
+/* ---- converting random words to numbers ---- */
 
 /* Converts an integer 0 <= n < 2^52 to a double by setting bits, because older machines have no vector instruction
  * for this conversion. */

@@ -485,7 +485,7 @@ lay_out_scratch(struct elt *e)
     }
 }
 
-/* ---- programs for tile.c ---- */
+/* ---- writing the programs for tile.c ---- */
 
 static struct instruction *
 emit_instruction(struct elt *e, int code)

@@ -298,7 +298,7 @@ create_linspace(lua_State *L)
     return source_call(L, &src, 4);
 }
 
-/* ---- from Lua values ---- */
+/* ---- creating tensors from Lua values ---- */
 
 struct pack {
     lua_State *L;
