@@ -15,7 +15,7 @@
  * is read when it is needed. */
 enum { HELD_BESIDE = 24 };
 
-/* Writes the declaration of v<k>(i), which reads operand k of the chain in its memory type. */
+/* Writes the declaration of the C++ function v<k>(i), which reads operand k of the chain in its memory type. */
 static void
 add_bringing(struct making *m, int k, enum dtype d, bool together)
 {
@@ -24,8 +24,8 @@ add_bringing(struct making *m, int k, enum dtype d, bool together)
     if (together) str_addf(&m->head, "    READ_BESIDE_PACK(%d, %s)\n", k, memory);
 }
 
-/* Writes the declaration of r<k>(i), which writes result k of the chain. A pack is written once its last element is
- * computed. */
+/* Writes the declaration of the C++ function r<k>(i), which writes result k of the chain. A pack is written once
+ * its last element is computed. */
 static void
 add_leaving(struct making *m, int k, enum dtype d, bool together)
 {

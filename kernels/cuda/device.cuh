@@ -200,7 +200,7 @@ cut(R x, int64_t lo, int64_t hi, R top)
     return x != x ? 0 : x < (R)lo ? lo : x >= top ? hi : (int64_t)x;
 }
 
-/* put<M>(value) converts a result to an element of memory. */
+/* put<M>(value) converts a result to an element of type M in memory. */
 template <class M> struct putting;
 #define PUT_HALF(M)                                                                                                    \
     template <> struct putting<M> {                                                                                    \

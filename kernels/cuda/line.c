@@ -33,8 +33,8 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Returns true if the pass computes each element alone, and all operands and results are dense and have the same
- * shape. */
+/* Returns true if the pass computes each element independently of the others, and all operands and results are
+ * dense and have the same shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -302,8 +302,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of the functions keep, kept and kept_part. keep() stores a value for the next pass, which
- * reads it with kept() or kept_part(). The values of a line or part are stored together. */
+/* Writes declarations of the C++ functions keep, kept and kept_part. keep() stores a value for the next pass,
+ * which reads it with kept() or kept_part(). The values of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -562,8 +562,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
     add_kept(m, p);
 }
 
-/* Writes the run-time condition for packs or lanes: each address is aligned, and for flat lines the number of
- * elements is a multiple of the pack. */
+/* Writes the run-time condition under which a thread accesses packs (contiguous elements) or lanes (adjacent
+ * lines) at once: each address is aligned, and for flat lines the number of elements is a multiple of the pack. */
 static void
 add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {

@@ -208,7 +208,7 @@ making_begin(struct arena *a, struct cuda_source *to)
 
 /* ---- declarations by which a kernel's body accesses operands and results ---- */
 
-/* Writes the declarations of a number operand: the member number<k>, and x<k>(), which reads it. */
+/* Writes the declarations of a number operand: the member number<k>, and the C++ function x<k>(), which reads it. */
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {
@@ -259,8 +259,8 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
     }
 }
 
-/* Writes the declaration of x<k>_nth(j), which returns element j of an operand. If the view is dense, the text
- * reads it by a plain index, so that the compiler can read several elements at once. */
+/* Writes the declaration of the C++ function x<k>_nth(j), which returns element j of an operand. If the view is
+ * dense, the text reads it by a plain index, so that the compiler can read several elements at once. */
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {

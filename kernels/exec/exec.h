@@ -63,9 +63,11 @@ struct exec {
     int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
     /* Matrix product of a library, used instead of the method if the addresses suit it; NULL: none. */
     struct cuda_multiply *multiply;
-    size_t sum_at;           /* if k.adds: offset of the addend in scratch, bytes */
-    struct cuda_launch *add; /* if k.adds: kernel that adds the addend to the sum; NULL: the host adds it */
-    struct exec *check;      /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
+    /* if micro-batches are added up (k.adds): offset in scratch of the result that is added to the sum, bytes */
+    size_t sum_at;
+    /* if micro-batches are added up (k.adds): kernel that adds a result to the sum; NULL: the host adds it */
+    struct cuda_launch *add;
+    struct exec *check; /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
     /* Offsets in scratch of the reference's own scratch and of its results, bytes. */
     size_t check_at, check_out[OP_OUT];
     struct exec_made made;

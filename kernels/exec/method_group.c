@@ -9,7 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
 
-/* Member i is computed by part i of the exec, or by a launch in a bundle. */
+/* A member: one of the calls of a group. Part i of the exec computes member i, or a launch in a bundle does. */
 struct group_member {
     struct cuda_launch *launch; /* kernel of this member; NULL: part i of the exec computes the member */
     int from[OP_OPERAND];       /* index of each operand of the member among the group's operands; -1: absent */

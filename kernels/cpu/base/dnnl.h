@@ -101,18 +101,19 @@ void prim_end_threads(void);
 
 /* ---- kernel variants that use oneDNN, and variants that use our own loops (cpu/gemm, cpu/conv) ---- */
 
-/* Limits on the work between two checks for a stop. A product of more than `flops` operations per thread (for 16-bit
- * floats twice that) is computed in panels of its result and in parts of k. Each panel or part has about `flops`
- * operations, at most 1.5 times that. The sides of a panel are multiples of `step` and at least `side` (for 16-bit
- * floats a quarter of `side`). A batch is split into parts with about as many operations. Tests lower the limits. */
+/* Limits on the work of a product between two checks whether the run was stopped. A product of more than `flops`
+ * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.
+ * Each panel or part has about `flops` operations, at most 1.5 times that. The sides of a panel are multiples of
+ * `step` and at least `side` (for 16-bit floats a quarter of `side`). A batch is split into parts with about as
+ * many operations. Tests lower the limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
 } gemm_panel;
 
-/* Limits on the work between two checks for a stop. A convolution of more than `flops` operations is computed in
- * parts of about `flops`. A part has some of the images, a band of at least `rows` rows, and a multiple of
- * `channels` channels. Tests lower the limits. */
+/* Limits on the work of a convolution between two checks whether the run was stopped. A convolution of more than
+ * `flops` operations is computed in parts of about `flops`. A part has some of the images, a band of at least
+ * `rows` rows, and a multiple of `channels` channels. Tests lower the limits. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;

@@ -73,7 +73,7 @@ enum { SPIN_NS = 30000, SPIN_BATCH = 16 };
 enum {
     IDLE,     /* the helper polls */
     ASLEEP,   /* the helper sleeps */
-    ASSIGNED, /* the helper has a share that no thread has started */
+    ASSIGNED, /* the helper has a share (a range of iterations) that no thread has started */
     RUNNING,  /* the helper runs the share */
     AWAITED,  /* the helper runs the share, and the owner sleeps until the helper is done */
     ENDING,   /* the helper ends */

@@ -75,7 +75,7 @@ struct few_batch {
     struct few first;
     /* If a and b are bf16: address of c, which receives finished columns in its own dtype. */
     char *halves;
-    int64_t shares; /* number of shares, one per thread, in few_level() */
+    int64_t shares; /* number of shares into which few_level() divides the columns, one per thread */
 };
 
 /* Computes columns lo .. hi - 1 of a product. A long k is computed in parts. */

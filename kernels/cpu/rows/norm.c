@@ -352,7 +352,7 @@ forward_rows_f32(void *arg, int64_t lo, int64_t hi)
         for (int64_t r = lo; r < hi; r += ABREAST) forward_rows(t, r, (int)MIN(hi - r, ABREAST));
 }
 
-/* Computes the sums of gradient_sums() for a row, around `mean`. */
+/* Computes, for a row, the four sums of gradient_sums() (norm_level.inc), with distances from `mean`. */
 static struct stats
 backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 {

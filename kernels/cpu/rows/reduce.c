@@ -353,8 +353,8 @@ struct reduction {
     int64_t piece;
 };
 
-/* If the innermost loop (the row) is reduced, and the innermost kept loop is longer, makes that kept loop the row.
- * Otherwise there would be one call per short row, which is expensive. */
+/* If the innermost loop (the row) is reduced, and the innermost loop that is kept (not reduced) is longer, makes
+ * that kept loop the row. Otherwise there would be one call per short row, which is expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -546,9 +546,9 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates all rows of one kept position. in: offset of the first row. If rows are kept (the innermost
- * dimension is not reduced), reads n elements of each row, starting at element `first`. If rows are reduced, reads
- * whole rows. */
+/* Accumulates all rows of one kept position (an index over the loops that are not reduced). in: offset of the
+ * first row. If rows are kept (the innermost dimension is not reduced), reads n elements of each row, starting at
+ * element `first`. If rows are reduced, reads whole rows. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
@@ -599,8 +599,8 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Computes results lo .. hi - 1 of reduced rows. Neighbouring results along the innermost kept loop are computed
- * together, as many as fit into a block. */
+/* Computes results lo .. hi - 1 of reduced rows. Neighbouring results along the innermost loop that is not
+ * reduced are computed together, as many as fit into a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
 {
