@@ -30,8 +30,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Writes the declaration of n<i>, the number of positions, and the beginning of a loop over positions p < n<i>.
- * All threads divide the loop; each iteration covers `step` positions. */
+/* Writes the declaration of the kernel's member n<i>, the number of positions, and the beginning of a loop over
+ * positions p < n<i>. All threads divide the loop; each iteration covers `step` positions. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {

@@ -137,7 +137,7 @@ free_exchange(struct exchange *e)
     free(e);
 }
 
-/* Called when a connection has finished a request, or was closed. */
+/* Frees the exchange of a connection whose request is finished, or that was closed. Called by libmicrohttpd. */
 static void
 completed(void *arg, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code)
 {

@@ -168,8 +168,8 @@ find_key_range(struct few_unit *u)
 
 /* ---- products ---- */
 
-/* Returns n of the unit's keys or values, starting at key `key`, for gemm_few(): in place if possible, else
- * converted to floats. */
+/* Returns n of the unit's keys or values, starting at key `key`, for gemm_few(): in place if `as_they_lie` is
+ * set, else converted to floats in the unit's buffer. */
 static const void *
 few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
 {

@@ -126,7 +126,7 @@ help_owner(void *arg)
     }
 }
 
-/* Sets the state of a helper that runs no share. */
+/* Sets the state of a helper that runs no share, and wakes the helper if it sleeps. */
 static void
 set_helper(struct helper *h, uint32_t state)
 {

@@ -245,8 +245,9 @@ in_even_parts(const struct call *c, int naxes, int64_t *parts)
     return *parts > 1 && x->dim[first] % *parts == 0 && x->ndim + 1 < MAX_DIM;
 }
 
-/* Sets size[] to the shape of x with the split dimension divided in two, and returns the number of dimensions. If x
- * has no dimension for rows, adds one of size 1, because moments are joined per row. */
+/* Sets size[] to the shape of x with the split dimension divided in two, the shards and the entries of a shard.
+ * Returns the number of dimensions. If x has no dimension for rows, adds one of size 1, because moments are
+ * joined per row. */
 static int
 parted_shape(const struct type *x, int naxes, int64_t parts, int64_t *size)
 {
