@@ -460,7 +460,7 @@ run_all(lua_State *L, const struct program *p)
     if (p->front->attached) return attach_run(L, &p->front->attach);
     if (p->doctor) return doctor_print(L, p->json) ? 1 : 0;
     push_arg(L, p);
-    /* a notebook accepts no visitors, because the main thread serves its messages */
+    /* a notebook accepts no attached prompts, because the main thread serves the notebook's messages */
     if (!p->jupyter && !p->no_attach) attached_open(L, job_title(p));
     repl_prepare(L); /* globals that exist now do not count as the user's */
     int code = p->no_init ? 0 : run_init(L);

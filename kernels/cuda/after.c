@@ -8,14 +8,14 @@
 
 #include "runtime/base/error.h"
 
-/* ---- epilogues, element by element ---- */
+/* ---- writing the functions of the epilogue, which work element by element ---- */
 
 /* Maximum number of elements of the epilogue's operands that a thread keeps in registers, in addition to the
  * elements of its line. 24 are enough for one operand on a line of 768 elements. If more would be kept, each pack
  * is read when it is needed. */
 enum { HELD_BESIDE = 24 };
 
-/* Writes the declaration of v<k>(i), which reads operand k of the chain in its memory type. */
+/* Writes the declaration of the C++ function v<k>(i), which reads operand k of the chain in its memory type. */
 static void
 add_bringing(struct making *m, int k, enum dtype d, bool together)
 {
@@ -24,8 +24,8 @@ add_bringing(struct making *m, int k, enum dtype d, bool together)
     if (together) str_addf(&m->head, "    READ_BESIDE_PACK(%d, %s)\n", k, memory);
 }
 
-/* Writes the declaration of r<k>(i), which writes result k of the chain. A pack is written once its last element is
- * computed. */
+/* Writes the declaration of the C++ function r<k>(i), which writes result k of the chain. A pack is written once
+ * its last element is computed. */
 static void
 add_leaving(struct making *m, int k, enum dtype d, bool together)
 {
@@ -53,9 +53,9 @@ add_epilogue_end(struct making *m, const struct lines_on *l, const struct passin
         add_leaving(m, k, (enum dtype)e->view[i]->dtype, together);
 }
 
-/* Writes the declaration of each_of, which reads the operands of the chain before it writes results. If all
- * elements of a thread's line fit its registers, each_of reads the whole line first; otherwise it reads pack by
- * pack. */
+/* Writes the declaration of the C++ function each_of(), which reads the operands of the chain before it writes
+ * results. If all elements of a thread's line fit its registers, each_of() reads the whole line first; otherwise
+ * it reads pack by pack. */
 static void
 add_each_of(struct making *m, const struct passing *p, const struct making_ends *e)
 {
@@ -87,7 +87,8 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
     str_free(&values);
 }
 
-/* Writes the declaration of y0(element, value), which computes the epilogue's steps and writes their results. */
+/* Writes the declaration of the C++ function y0(element, value), which computes the epilogue's steps for one
+ * element of the leading call's result, and writes their results. */
 void
 line_add_after(struct making *m, const struct lines_on *l, const struct passing *p)
 {
@@ -111,7 +112,7 @@ line_add_after(struct making *m, const struct lines_on *l, const struct passing 
     str_free(&writing);
 }
 
-/* ---- a chain whose leading call works along lines ---- */
+/* ---- preparing a chain whose leading call works along lines ---- */
 
 /* Returns a view broadcast to the sizes of another view. */
 static struct view

@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-enum { SIZE = 128, WARP = 32, ROWS = 16 }; /* maximum number of elements of a row; threads of a warp; rows of a warp */
+/* SIZE: maximum number of elements of a row; WARP: threads of a warp; ROWS: rows of a warp */
+enum { SIZE = 128, WARP = 32, ROWS = 16 };
 
 static int
 batch_dims(const struct kcall *k)

@@ -10,7 +10,7 @@
  * sizes, the scale times log2(e), and the mask. Online softmax: Dao 2023 (FlashAttention-2). */
 enum { OWN = 16 * WARPS };
 
-/* ---- halves in memory ---- */
+/* ---- matrices of 16-bit floats in memory ---- */
 
 template <class T>
 DEVICE bool
@@ -76,7 +76,7 @@ template <class T> struct rows {
     }
 };
 
-/* ---- left operands of products of a warp ---- */
+/* ---- loading the left operands of a warp's products ---- */
 
 /* Loads rows r to r + 15, columns c to c + 15, of a matrix in memory as a left operand. */
 template <class T>
@@ -96,8 +96,8 @@ left_of(const float (&low)[4], const float (&high)[4], uint32_t (&to)[4])
     to[3] = rounded(high[2], high[3], T());
 }
 
-/* Returns the x of the thread whose number differs from this thread's by the bit `distance`. greatest_of_row() and
- * sum_of_row() combine the four threads that share a row. */
+/* Returns the x of another thread of the warp: the thread whose number differs from this thread's by the bit
+ * `distance`. greatest_of_row() and sum_of_row() combine the four threads that share a row. */
 #ifdef __CUDACC_RTC__
 DEVICE float
 from_thread(float x, int distance)
@@ -163,7 +163,7 @@ power_of_2(float x)
 #endif
 }
 
-/* ---- tiles in shared memory ---- */
+/* ---- copying tiles to shared memory, and multiplying by tiles ---- */
 
 /* Starts to copy eight elements to shared memory; if `there` is false, writes eight zeros instead. The copy is
  * complete after tiles_wait(). */
@@ -280,8 +280,8 @@ tile_clean(T (*tile)[PITCH])
     tell_groups();
     return __syncthreads_or(any);
 }
-/* Adds the elements that tile_clean() replaced to the sums of the rows that see them. sees(row, n): true if row
- * `row` of `sum` sees row n of the tile. */
+/* Adds the elements that tile_clean() replaced by 0 to the sums of the rows that see them. sees(row, n): true if
+ * row `row` of `sum` sees row n of the tile. */
 template <int N, int WIDE, class T, class Sees>
 DEVICE void
 add_odd(float (&sum)[WIDE / 8][4], const rows<T> &x, int first, Sees sees)
@@ -420,14 +420,15 @@ scores_wait(float (&sum)[N][4])
     groups_wait<LATER>();
     are_there(sum);
 }
-/* ---- a block of queries and its scores ---- */
+/* ---- scaling and masking the scores of a block of queries ---- */
 
 /* The block of queries that job number `job` computes. Jobs are numbered such that queries that see the most keys
  * come first, so that the longest jobs start first. */
 template <class Call> struct queries_at {
     const Call &call;
     int64_t head;
-    /* first query of the block; first query of the warp; number of keys that some query of the block sees */
+    /* first: first query of the block. own: first query of the warp. nseen: number of keys that some query of the
+     * block sees. */
     int first, own, nseen;
 
     METHOD queries_at(const Call &call_, int64_t job) : call(call_)
@@ -562,7 +563,7 @@ attention_forward(const Call &call, int64_t job)
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
-    __syncthreads(); /* the previous job has read its tiles */
+    __syncthreads(); /* waits until the previous job has read its tiles */
     bring_keys(0, 0);
     clear(sum);
     left_all<D>(q, at.own, query);
@@ -626,7 +627,7 @@ attention_queries(const Call &call, int64_t job)
     const auto bring_keys = [&](int stage, int from) {
         tiles_bring<NEAR, D, W>(keys[stage], k, values[stage], v, from, at.nseen);
     };
-    __syncthreads(); /* the previous job has read its tiles */
+    __syncthreads(); /* waits until the previous job has read its tiles */
     bring_keys(0, 0);
     clear(sum);
     left_all<D>(q, at.own, query);
@@ -652,7 +653,7 @@ attention_queries(const Call &call, int64_t job)
         bool odd = false;
         if (at.is_edge(from + NEAR)) {
             at.template hide<NEAR>(s, from, 0);
-            __syncthreads(); /* all warps have read the keys for their scores */
+            __syncthreads(); /* waits until all warps have read the keys for their scores */
             odd = tile_clean<NEAR, D>(keys[stage]);
         }
         add_weighed<NEAR, D>(sum, s, keys[stage]);
@@ -751,7 +752,8 @@ attention_keys(const Call &call, int64_t job)
         }
         if (!whole) {
             seldom();
-            /* Per key of the thread: first query that sees the key; number of queries that see the key. */
+            /* For each of the thread's keys. begin: first query that sees the key. count: number of queries that
+             * see the key. */
             int begin[2], count[2];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
@@ -769,7 +771,7 @@ attention_keys(const Call &call, int64_t job)
                     if ((unsigned)(8 * n + i % 2 - begin[i / 2]) >= (unsigned)count[i / 2]) s[n][i] = t[n][i] = 0;
         }
         const bool edge = Call::CAUSAL && !whole;
-        if (edge) __syncthreads(); /* all warps have read the tiles before tile_clean() */
+        if (edge) __syncthreads(); /* waits until all warps have read the tiles, which tile_clean() changes */
         const bool odd_q = edge && tile_clean<N, D>(queries[stage]), odd_g = edge && tile_clean<N, W>(slopes[stage]);
         add_weighed<N, W>(dv, s, slopes[stage]);
         add_weighed<N, D>(dk, t, queries[stage]);

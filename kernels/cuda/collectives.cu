@@ -69,7 +69,7 @@ collectives_library(const char **why)
 
 struct comm_rank {
     std::mutex lock;
-    ncclComm_t comm; /* NCCL's communicator; null: it was cut, or is not yet connected */
+    ncclComm_t comm; /* NCCL's communicator; null: it was aborted (cut), or is not yet connected */
     int gpu;         /* GPU of the rank; -1: the rank is in another process */
 };
 struct communicator {
@@ -86,8 +86,8 @@ struct leaver {
     bool leaves() const { return left && left(of); }
 };
 
-/* Polls until NCCL has accepted the last request, until the communicator was cut, or until who.leaves() returns
- * true. */
+/* Polls until NCCL has accepted the last request, until the communicator was aborted (cut), or until who.leaves()
+ * returns true. */
 static ncclResult_t
 await(const communicator *c, ncclComm_t comm, ncclResult_t r, const leaver &who)
 {

@@ -20,7 +20,8 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* maximum scratch in addition to twice the size of all images in f32 (in f64 if they are f64), bytes */
+/* scratch that a convolution may use beyond twice the size of all its images in f32 (in f64 if they are f64),
+ * bytes */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {
@@ -291,7 +292,8 @@ plan(algorithm *w, const cuda_convolution *c)
         if (!w->graph.good()) return false;
         for (void *config : list_engines(&w->graph, graph, mode))
             if (may_be(c, config) && plan_by(w, c, config)) return true;
-        w->graph.status = DNN_STATUS_SUCCESS; /* clears the error, because mode A may fail to find an engine */
+        /* clears the error, because cuDNN's heuristic mode A may find no engine */
+        w->graph.status = DNN_STATUS_SUCCESS;
     }
     return false;
 }

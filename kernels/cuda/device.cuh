@@ -200,7 +200,7 @@ cut(R x, int64_t lo, int64_t hi, R top)
     return x != x ? 0 : x < (R)lo ? lo : x >= top ? hi : (int64_t)x;
 }
 
-/* put<M>(value) converts a result to an element of memory. */
+/* put<M>(value) converts a result to an element of type M in memory. */
 template <class M> struct putting;
 #define PUT_HALF(M)                                                                                                    \
     template <> struct putting<M> {                                                                                    \
@@ -239,7 +239,7 @@ put(C x)
     return putting<M>::of(x);
 }
 
-/* ---- a call, as operator bodies see it ---- */
+/* ---- a call, as the GPU code of operators reads it ---- */
 
 enum { DT_NONE };
 struct attribute {
@@ -262,7 +262,7 @@ absent(const operand_type *t)
     return t->dtype == DT_NONE;
 }
 
-/* ---- random words: Philox4x32-10 ---- */
+/* ---- computing random words: Philox4x32-10 ---- */
 
 struct words {
     uint32_t of[4];
@@ -442,7 +442,7 @@ template <class M, int V> struct row {
         else
             return bits_as<M>((typename bits_of<sizeof(M)>::type)(w[i / UNIT][i % UNIT] >> u % EACH * 8 * sizeof(M)));
     }
-    METHOD void set(int u, M x) /* must be called for u = 0, 1, ... in this order */
+    METHOD void set(int u, M x) /* sets element u to x; must be called for u = 0, 1, ... in this order */
     {
         const int i = u * (int)sizeof(M) / 4;
         if constexpr (sizeof(M) == 8) {
@@ -602,7 +602,7 @@ mask_adds(int64_t x)
 
 /* ---- lanes ---- */
 
-/* Values of N adjacent lines. An operator body computes with them as with one value. */
+/* Values of N adjacent lines. The GPU code of an operator computes with them as with one value. */
 template <class C, int N> struct lanes {
     enum { COUNT = N };
     C of[N];
@@ -665,7 +665,7 @@ template <class C, int N> struct is_lanes<lanes<C, N>> {
     enum { IS = 1 };
 };
 
-/* ---- sums of products ---- */
+/* ---- adding products to sums ---- */
 
 DEVICE float
 add_product(float sum, float x, float y)

@@ -143,7 +143,7 @@ right_along(T (*tile)[PITCH], int k, int n, uint32_t (&to)[2][2])
 #endif
 }
 
-/* ---- products of warpgroups ---- */
+/* ---- multiplying matrices by warpgroups ---- */
 
 /* Returns the position of column c in row r of a tile. If rows have GROUP elements (128 bytes), their eight units
  * of 16 bytes are permuted, depending on the row number. This is the 128-byte swizzle of warpgroup products; such

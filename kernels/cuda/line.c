@@ -33,8 +33,8 @@ line_dims(const struct call *c, const struct line_pass *pass, bool *gone)
         gone[c->in[0].ndim - 1] = true;
 }
 
-/* Returns true if the pass computes each element alone, and all operands and results are dense and have the same
- * shape. */
+/* Returns true if the pass computes each element independently of the others, and all operands and results are
+ * dense and have the same shape. */
 static bool
 is_flat(const struct kcall *k, const struct lines_on *l)
 {
@@ -48,8 +48,8 @@ is_flat(const struct kcall *k, const struct lines_on *l)
 }
 
 /* Divides a tensor whose elements are computed independently into lines of STRETCH elements. A thread then has 16
- * elements, so the work that a body does once per line costs little. The length is the same for every tensor, so
- * tensors of all shapes share one text. */
+ * elements, so the work that an operator's code does once per line costs little. The length is the same for every
+ * tensor, so tensors of all shapes share one text. */
 static void
 flatten_lines(struct lines_on *l)
 {
@@ -63,9 +63,9 @@ flatten_lines(struct lines_on *l)
     l->size[1][0] = STRETCH;
 }
 
-/* Returns the group (0: across lines, 1: along a line) to which all dimensions of a view belong. The letters of
- * the SBP rule decide. Without a rule, the number of elements decides; this is ambiguous if there are as many
- * lines as elements per line. */
+/* Returns the group of loops to which all dimensions of a view belong: 1 along a line, 0 across lines. A letter
+ * of the SBP rule that the view shares with the tensor of the lines decides. Without a rule, the number of
+ * elements decides; this is ambiguous if there are as many lines as elements per line. */
 static int
 lot_of(const struct lines_on *l, int index, const struct view *v, int nother)
 {
@@ -104,8 +104,8 @@ line_strides(const struct lines_on *l, int index, const struct view *v, int64_t 
     return true;
 }
 
-/* Returns true if the neighbouring dimensions a and b of group g can be one loop in all views that are accessed
- * along lines. */
+/* Returns true if the neighbouring dimensions a and b of group g (1: along lines, 0: across lines) can be one
+ * loop in all views that are accessed along lines. */
 static bool
 are_joint(const struct kcall *k, const struct lines_on *l, int g, int a, int b)
 {
@@ -164,8 +164,8 @@ split_dims(struct arena *a, const struct kcall *k, const struct line_pass *pass,
     join_loops(k, l);
 }
 
-/* Appends words to the argument: the strides of a view in a group's loops; if stride is NULL, the sizes of these
- * loops. */
+/* Appends words to the kernel's argument: the strides of a view in the loops of group g (1: along a line, 0:
+ * across lines); if stride is NULL, the sizes of these loops. */
 static void
 add_loops(struct making *m, const struct lines_on *l, int g, const int64_t *stride)
 {
@@ -179,8 +179,9 @@ line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g)
     return stride[g][l->loop[g][l->nloop[g] - 1].last];
 }
 
-/* Writes the declaration of x<k>(i), which reads one element. If needed, also that of x<k>(element), which reads a
- * pack of contiguous elements. With lanes, x<k>(i) reads the elements of several adjacent lines. */
+/* Writes the declaration of the C++ function x<k>(i), which reads one element of operand k. If needed, also
+ * declares x<k>(element), which reads a pack (contiguous elements) with one instruction. With lanes, x<k>(i)
+ * reads one element of each of several adjacent lines. */
 static void
 add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -193,9 +194,9 @@ add_reading(struct making *m, int k, const struct passing *p, enum dtype d, bool
     if (together) str_addf(&m->head, "    READ_PACK(%d, %s, %s)\n", k, type, memory);
 }
 
-/* Declares y<k>(i, value), which writes one element, and, if needed, y<k>(element, value). The latter writes a
- * pack, once the pack's last value is known. With lanes, y<k>(i, value) writes the elements of several adjacent
- * lines. */
+/* Writes the declaration of the C++ function y<k>(i, value), which writes one element of result k. If needed,
+ * also declares y<k>(element, value), which writes a pack (contiguous elements) once the pack's last value is
+ * known. With lanes, y<k>(i, value) writes one element of each of several adjacent lines. */
 static void
 add_writing(struct making *m, int k, const struct passing *p, enum dtype d, bool together)
 {
@@ -243,7 +244,7 @@ add_line_view(struct making *m, const struct lines_on *l, const struct passing *
     return true;
 }
 
-/* The value that a body of a reduction computes: the result of a whole line, of one part of a line, or the
+/* What the GPU code of a reduction computes: the result of a whole line, the result of one part of a line, or the
  * combination of the results of a line's parts. */
 enum fold_form { FOLD_WHOLE, FOLD_PART, FOLD_PARTS };
 
@@ -275,7 +276,7 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
 }
 
 /* Writes the declaration of the C++ function where(), which returns the position of element i of the line in the
- * tensor. Bodies use where() to read other operands by position. */
+ * tensor. The GPU code of operators uses where() to read other operands by position. */
 static void
 add_place_type(struct making *m, const struct lines_on *l, bool of_result)
 {
@@ -301,8 +302,8 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
         x->ndim - 1);
 }
 
-/* Writes declarations of the functions keep, kept and kept_part. keep() stores a value for the next pass, which
- * reads it with kept() or kept_part(). The values of a line or part are stored together. */
+/* Writes declarations of the C++ functions keep, kept and kept_part. keep() stores a value for the next pass,
+ * which reads it with kept() or kept_part(). The values of a line or part are stored together. */
 static void
 add_kept(struct making *m, const struct passing *p)
 {
@@ -363,8 +364,8 @@ width_of(int64_t length, int64_t count, int holds)
     return width;
 }
 
-/* Returns the number of threads per line for a body that reads operands by position. Such a body computes
- * positions once per line, so each thread gets several elements of the line to spread this cost. */
+/* Returns the number of threads per line if the operator's GPU code reads operands by position. Such code
+ * computes positions once per line, so each thread gets several elements of the line to spread this cost. */
 static int
 positions_width(int64_t length)
 {
@@ -385,8 +386,8 @@ is_across(const struct kcall *k, const struct line_pass *pass, const struct line
     return line->size >= SIDE && stride[0][line->last] == 1 && stride[1][along->last] != 1;
 }
 
-/* Returns the number of parts into which each line is divided, one team per part. The number of parts does not
- * depend on the GPU, so sums have the same bits on every GPU. */
+/* Returns the number of parts into which each line is divided. Each part has a team of threads. The number of
+ * parts does not depend on the GPU, so sums have the same bits on every GPU. */
 static int
 line_parts(const struct lines_on *l, bool across, int lanes)
 {
@@ -398,7 +399,7 @@ line_parts(const struct lines_on *l, bool across, int lanes)
     return parts;
 }
 
-/* ---- elements or lines that a thread processes at once ---- */
+/* ---- choosing how many elements or lines a thread processes at once ---- */
 
 enum { PACK_BYTES = 16, MOST_PACK = 8 };
 
@@ -447,15 +448,16 @@ lines_at_once(const struct kcall *k, const struct lines_on *l, uint32_t writes, 
     return l->nloop[1] == 1 && least < PACK_BYTES && size % n == 0 ? n : 1;
 }
 
-/* Returns a bit set: bit i is set if the pass itself writes result i to memory. If there is an epilogue, it writes
- * result 0 instead. */
+/* Returns a bit set: bit i is set if the pass itself writes result i to memory. If there is an epilogue (further
+ * steps of a chain), the epilogue writes result 0 instead. */
 static uint32_t
 stored_operands(const struct passing *p)
 {
     return p->after ? p->pass->writes & ~1u : p->pass->writes;
 }
 
-/* Returns true if the text of the body contains the word. Used to omit declarations that the body does not need. */
+/* Returns true if the text of the operator's GPU code contains the word. Used to omit declarations that this code
+ * does not need. */
 static bool
 says(const struct passing *p, const char *word)
 {
@@ -499,8 +501,8 @@ make_added_lines(struct making *m, const struct kcall *k, const struct lines_on 
  * has several (lanes). */
 enum { ACROSS = 32, ACROSS_LANES = 8 };
 
-/* Returns the number of blocks of a pass in which keys select the lines; a power of two. Each block searches all
- * keys for those that select its lines. */
+/* Returns the number of blocks of a pass in which keys (integer ids) select the lines; a power of two. Each block
+ * searches all keys for those that select its lines. */
 static int64_t
 naming_blocks(int64_t count)
 {
@@ -534,8 +536,8 @@ share_out_lanes(const struct kcall *k, const struct lines_on *l, struct passing 
     p->held = p->pack > 1 && p->parts == 1 && each <= holds ? (int)each : 0;
 }
 
-/* Begins the struct that contains a body. The caller appends the declarations of operands and results, the body,
- * and the end of the struct. */
+/* Begins the C++ struct that contains an operator's GPU code (its body). The caller appends the declarations of
+ * operands and results, the body, and the end of the struct. */
 static void
 begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -560,8 +562,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
     add_kept(m, p);
 }
 
-/* Writes the run-time condition for packs or lanes: each address is aligned, and for flat lines the number of
- * elements is a multiple of the pack. */
+/* Writes the run-time condition under which a thread accesses packs (contiguous elements) or lanes (adjacent
+ * lines) at once: each address is aligned, and for flat lines the number of elements is a multiple of the pack. */
 static void
 add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -577,7 +579,8 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of a body in which keys select the lines. A block processes all its lines in one call. */
+/* Writes the call of an operator's GPU code (body) in which keys (integer ids) select the lines. A block
+ * processes all its lines in one call. */
 static void
 add_named(struct making *m)
 {
@@ -588,7 +591,8 @@ add_named(struct making *m)
         "    l.of(&c);\n}\n");
 }
 
-/* Writes the loop in which a team processes its lines or parts of lines; with lanes, its groups of adjacent lines. */
+/* Writes the loop in which a team (the threads that share a line) processes its lines or parts of lines; with
+ * lanes, its groups of adjacent lines. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
@@ -654,7 +658,7 @@ add_choice(struct making *m, const struct kcall *k, const struct lines_on *l, co
     str_add(&m->body, "    single::go(a, block, blocks, room);\n");
 }
 
-/* Returns true if the steps of the epilogue read further operands from memory. */
+/* Returns true if the epilogue (the further steps of the chain) reads operands from memory. */
 static bool
 reads_more(const struct after *f)
 {
@@ -684,7 +688,8 @@ crowd_of(const struct kcall *k, const struct passing *p)
     return kept <= 24 ? 4 : kept <= 48 ? 3 : 1;
 }
 
-/* Adds the epilogue to the loops over lines. Fails with E_KERNEL if the pass cannot include the epilogue's steps. */
+/* Adds the epilogue (the further steps of the chain) to the loops over lines. Fails with E_KERNEL if the pass
+ * cannot include these steps. */
 static int
 take_after(const struct kcall *k, const struct passing *p, struct lines_on *l)
 {
@@ -732,9 +737,9 @@ make_line_pass(struct arena *a, const struct kcall *k, struct passing *p, struct
     return can ? status : fail(E_KERNEL, "%s: the strides of its operands do not suit a GPU kernel", k->call->op->name);
 }
 
-/* Writes all passes. Each pass stores its values in scratch, after those of the previous pass, and reads the
- * values of the previous pass. If a pass divides lines into parts, it stores one set of values per part
- * (kept_part). */
+/* Writes the kernels of all passes of a call. Each pass stores its values in scratch, after those of the previous
+ * pass, and reads the values of the previous pass. If a pass divides lines into parts, it stores one set of
+ * values per part (kept_part). */
 static int
 make_passes(struct arena *a, const struct kcall *k, const struct line_pass *pass, const struct after *after,
             struct cuda_source *s)

@@ -29,8 +29,8 @@ struct lines_on {
     int64_t count, length;
     int64_t size[2][MAX_DIM]; /* sizes of the dimensions of each group */
     int n[2];
-    /* Number of loops of each group. Neighbouring dimensions that are adjacent in memory in all operands and
-     * results form one loop. */
+    /* Number of loops of each group (1: along a line, 0: across lines). Neighbouring dimensions that are adjacent
+     * in memory in all operands and results form one loop. */
     int nloop[2];
     struct loop {
         int64_t size;
@@ -38,8 +38,8 @@ struct lines_on {
          * of that dimension. */
         int last;
     } loop[2][MAX_DIM];
-    /* true: each element is computed alone, and the tensors are dense. Lines are then sections of the tensor; the
-     * last section may be shorter. */
+    /* true: each element is computed independently of the others, and the tensors are dense. Lines are then
+     * sections of the tensor; the last section may be shorter. */
     bool flat;
     int64_t total;
     struct rule rule; /* letters of operands and results in the SBP rule, if `ruled` */
@@ -54,7 +54,8 @@ struct passing {
     const struct line_pass *pass;
     const struct after *after; /* the epilogue; NULL: none */
     int parts;                 /* number of parts per line; each part has a team of threads */
-    int width, gap; /* number of threads in a team; distance between neighbouring threads of a team, threads */
+    /* width: number of threads in a team. gap: distance between neighbouring threads of a team, threads. */
+    int width, gap;
     /* pack: number of elements that a thread accesses at once. held: number of a line's elements that a thread keeps
      * in registers; 0: none. */
     int pack, held;
@@ -79,18 +80,18 @@ bool line_strides(const struct lines_on *l, int index, const struct view *v, int
 /* Returns the stride of a view between neighbours in group g (1: elements of a line, 0: lines). A stride of 0 means
  * that neighbours share one element. */
 int64_t line_step(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g);
-/* Returns true if packs of n contiguous elements along group g are aligned, whatever the position in the other
- * loops. */
+/* Returns true if packs of n contiguous elements along group g (1: elements of a line, 0: lines) are aligned,
+ * whatever the position in the other loops. */
 bool line_begins_whole(const struct lines_on *l, int64_t stride[2][MAX_DIM], int g, int n);
-/* Writes the declaration of <name><k>_at(i), which returns the offset of element i of the line in a view with these
- * strides. together: the elements of a line are contiguous. */
+/* Writes the declaration of the C++ function <name><k>_at(i), which returns the offset of element i of the line
+ * in a view with these strides. together: the elements of a line are contiguous. */
 void line_add_place(struct making *m, const struct lines_on *l, char name, int k, int index, int64_t stride[2][MAX_DIM],
                     bool together);
 /* Writes the kernels of all passes of a call; a call without passes has one kernel. after: the epilogue; NULL: none. */
 int line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s);
 
-/* Writes declarations of the epilogue's operands, and of y0(element, value), which applies the epilogue to an
- * element of the pass's result. */
+/* Writes declarations of the epilogue's operands, and of the C++ function y0(element, value), which applies the
+ * epilogue to an element of the pass's result. */
 void line_add_after(struct making *m, const struct lines_on *l, const struct passing *p);
 
 #endif

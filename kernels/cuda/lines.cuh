@@ -41,7 +41,8 @@ struct listing {
     uint64_t found[WARPS][EACH];
     int nfound[WARPS];         /* number of entries of each warp; more than EACH: the entries after EACH are missing */
     int n;                     /* number of all entries; -1: some are missing */
-    int turn[ALL], alike[ALL]; /* by entry: index of its line in struct every; number of entries of that line */
+    /* by entry. turn: index of the entry's line in struct every. alike: number of entries of that line. */
+    int turn[ALL], alike[ALL];
     int64_t value[ALL];        /* by entry: value(j), where j is the position of the entry's key */
     bool flag[WARPS * WARP];
 };
@@ -255,8 +256,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return all;
 #endif
     }
-    /* Collects the keys from..to-1 that select one of `turns` lines. Each warp collects the entries of its part of
-     * the keys, in order. */
+    /* Collects the keys from..to-1 that select one of `turns` lines of the block, from line number `turn` on
+     * (struct every). Each warp collects the entries of its part of the keys, in order. */
     template <class Key> METHOD void look_through(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key) const
     {
         enum { WARP = listing::WARP, DEEP = 8 };
@@ -303,8 +304,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
             l.value[before] = value((int64_t)(me - (turn << listing::PLACE)));
         }
     }
-    /* Lists the keys from..to-1 that select one of `turns` lines, and sets n to their number. If they do not fit
-     * the listing, sets n to -1 and returns false. */
+    /* Lists the keys from..to-1 that select one of `turns` lines of the block, from line number `turn` on, and
+     * sets l.n to their number. If they do not fit the listing, sets l.n to -1 and returns false. */
     template <class Key, class Value>
     METHOD bool list(int64_t from, int64_t to, int64_t turn, int64_t turns, Key key, Value value) const
     {
@@ -454,8 +455,8 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         return value;
 #endif
     }
-    /* Folds the values of ranks 0..count-1: first NEAR neighbours in a tree, then the results of these groups in
-     * order. */
+    /* Folds the values of the team's threads 0..count-1: first NEAR neighbours in a tree, then the results of
+     * these groups in order. */
     template <class Fold, class C> METHOD C joined(int64_t count, C value) const
     {
         C *const all = (C *)room;
@@ -470,10 +471,11 @@ template <int WIDTH, int GAP = 1, int HALVES = 0, int PACK = 1, int HELD = 0> st
         __syncthreads();
         value = all[place_of(0)];
         for (int r = NEAR; r < FAR * NEAR && r < count; r += NEAR) value = Fold::join(value, all[place_of(r)]);
-        __syncthreads(); /* all threads have read before the next write */
+        __syncthreads(); /* waits until all threads have read, before the next write */
         return value;
     }
-    /* Folds lanes to rank 0: first the ranks of a warp in a tree, then the results of the warps in order. */
+    /* Folds the values of the team's threads, which are lanes (values of adjacent lines), to the team's first
+     * thread: first the threads of a warp in a tree, then the results of the warps in order. */
     template <class Fold, class C, int N> METHOD lanes<C, N> joined_lanes(lanes<C, N> value) const
     {
         enum { WARP = 32, WARPS = WIDTH * GAP / WARP };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum number of words in an argument (4 KiB); maximum number of blocks. */
+/* MOST_WORDS: maximum number of words in an argument (4 KiB). MOST_BLOCKS: maximum number of blocks. */
 enum { MOST_WORDS = 500, MOST_BLOCKS = 1 << 20 };
 
 /* ---- the argument ---- */
@@ -69,8 +69,8 @@ making_places(int64_t n)
     return n < INT32_MAX ? "uint32_t" : "int64_t";
 }
 
-/* Writes constants that bodies use: the index of each attribute, and the number of each word that a text attribute
- * may have. */
+/* Writes constants that the GPU code of operators uses: the index of each attribute, and the number of each word
+ * that a text attribute may have. */
 void
 making_add_names(struct str *s, const struct op *op)
 {
@@ -103,7 +103,7 @@ add_real(struct str *s, double f)
         str_addf(s, "%.17g", f);
 }
 
-/* Writes the declaration of the call `c`, from which bodies read attributes. */
+/* Writes the declaration of the call `c`, from which the GPU code of operators reads attributes. */
 void
 making_add_call(struct str *s, const char *name, const struct call *c)
 {
@@ -208,7 +208,7 @@ making_begin(struct arena *a, struct cuda_source *to)
 
 /* ---- declarations by which a kernel's body accesses operands and results ---- */
 
-/* Writes the declarations of a number operand: the member number<k>, and x<k>(), which reads it. */
+/* Writes the declarations of a number operand: the member number<k>, and the C++ function x<k>(), which reads it. */
 void
 making_add_number(struct making *m, int k, enum dtype d)
 {
@@ -217,8 +217,8 @@ making_add_number(struct making *m, int k, enum dtype d)
     str_addf(&m->head, "    READ_NUMBER(%d, %s)\n", k, making_memory(d));
 }
 
-/* Writes the declaration of a view: address, sizes, strides, offset of the shard and global sizes. With these, a body
- * can access any element. */
+/* Writes the declaration of a view: address, sizes, strides, offset of the shard and global sizes. With these,
+ * the GPU code of an operator can access any element of the tensor. */
 void
 making_add_whole(struct making *m, char name, int k, int index, const struct view *v)
 {
@@ -259,8 +259,8 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
     }
 }
 
-/* Writes the declaration of x<k>_nth(j), which returns element j of an operand. If the view is dense, the text
- * reads it by a plain index, so that the compiler can read several elements at once. */
+/* Writes the declaration of the C++ function x<k>_nth(j), which returns element j of an operand. If the view is
+ * dense, the text reads it by a plain index, so that the compiler can read several elements at once. */
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {

@@ -42,21 +42,22 @@ const char *making_memory(enum dtype d);
 const char *making_compute(enum compute c);
 const char *making_places(int64_t n);
 
-/* The functions below write declarations into the struct of a body. k: index of an operand or result. */
+/* The functions below write declarations into the C++ struct that contains an operator's GPU code. k: index of an
+ * operand or result. */
 /* Writes an enum constant for the index of each attribute, and one for each value of a text attribute. */
 void making_add_names(struct str *s, const struct op *op);
-/* Declares x<k>(), which returns operand k, a number. */
+/* Declares the C++ function x<k>(), which returns operand k, a number. */
 void making_add_number(struct making *m, int k, enum dtype d);
 /* Declares the view as member <name><k>. index: index of its operand or result in struct cuda_fill. */
 void making_add_whole(struct making *m, char name, int k, int index, const struct view *v);
-/* Declares, for the view that making_add_whole() declared, dim<k> (sizes), place<k> (offset of the shard), whole<k>
- * (global sizes) and NDIM<k>. */
+/* Declares further members of the view that making_add_whole() declared: dim<k>, its sizes; place<k>, the offset
+ * of the shard; whole<k>, the global sizes; NDIM<k>, the number of its dimensions. */
 void making_add_sizes(struct making *m, char name, int k, int ndim);
 /* Declares functions that read operand i by position. */
 void making_add_operand(struct making *m, const struct kcall *k, int i);
-/* Declares x<k>_nth(j), which reads element j of operand k in row-major order. */
+/* Declares the C++ function x<k>_nth(j), which reads element j of operand k in row-major order. */
 void making_add_nth(struct making *m, int k, const struct view *v);
-/* Declares the call as variable `name` of the kernel, from which bodies read attributes. */
+/* Declares the call as variable `name` of the kernel, from which the operator's GPU code reads attributes. */
 void making_add_call(struct str *s, const char *name, const struct call *c);
 
 /* Operands, then results, of a chain: their views, and their strides in the chain's loops. number[i]: true if
@@ -70,13 +71,13 @@ struct making_ends {
     bool number[MAKING_LANES];
 };
 bool making_in_memory(const struct making_ends *e, int i);
-/* Writes chain::of(s<lead>, v<k>..., &y<k>...), which computes one element of a chain from elements in their
- * memory types. Also adds the operators of the chain to the kernel's name. s<lead> is the value of the leading
- * step; lead -1: there is no leading step. */
+/* Writes the C++ function chain::of(s<lead>, v<k>..., &y<k>...), which computes one element of a chain from
+ * elements in their memory types. Also adds the operators of the chain to the kernel's name. s<lead> is the value
+ * of the leading step; lead -1: there is no leading step. */
 void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line writes
- * a call whose record has bodies for lines, in one or several passes. */
+/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line
+ * writes a call whose record has GPU code (bodies) for lines, in one or several passes. */
 int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
 int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes a chain (after.c) whose leading step `lead` processes lines and writes its first result element by element. */

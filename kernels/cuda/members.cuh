@@ -29,7 +29,7 @@
     METHOD int64_t dim##k(int) const { return 1; }          \
     enum { NDIM##k = 0 };
 
-/* ---- along a line ---- */
+/* ---- reading and writing elements along a line ---- */
 
 /* Return the offset of element i of the line in the view NAME. ACROSS, ALONG: number of loops across lines and
  * along a line; LINES, ELEMENTS: integer types of positions in these loops. */
@@ -77,7 +77,7 @@
 #define WRITE_NOTHING(k) \
     template <class C> METHOD void y##k(int64_t, C) const {}
 
-/* ---- the steps of a chain after its leading call ---- */
+/* ---- reading and writing for the steps of a chain after its leading call ---- */
 
 #define READ_BESIDE(k, MEMORY) \
     METHOD MEMORY v##k(int64_t i) const { return ((const MEMORY *)a.v##k.data)[v##k##_at(i)]; }
@@ -104,7 +104,7 @@
             leave<PACK, TOGETHER>(now_r##k, (MEMORY *)a.r##k.data + r##k##_at(i.first), 1, whole);    \
     }
 
-/* ---- values that a pass stores for the next pass ---- */
+/* ---- storing values for the next pass, and reading those of the previous pass ---- */
 
 /* EACH: number of values per line or part. */
 #define WRITE_KEPT(EACH)                                                                            \

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* Bits for the matrices x, w and y. The kind of a letter is the set of matrices that it indexes. */
+/* Bits for the matrices x, w and y. The kind of a letter of the SBP rule is the set of matrices that the letter
+ * indexes. */
 enum { X = 1, W = 2, Y = 4, ALL = 8 };
 
 struct loop {
@@ -28,7 +29,7 @@ struct factors {
     uint64_t seen; /* set of letters that were already read */
 };
 
-/* ---- letters of the SBP rule ---- */
+/* ---- reading the letters of the SBP rule ---- */
 
 /* Returns the dimension of an operand that has this letter; -1: none. */
 static int

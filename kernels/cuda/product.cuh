@@ -22,7 +22,7 @@ is_place(int64_t x, int64_t n)
     return (uint64_t)x < (uint64_t)n;
 }
 
-/* ---- elements of operands ---- */
+/* ---- converting elements of operands ---- */
 
 template <class C>
 DEVICE bool
@@ -84,7 +84,7 @@ template <> struct factor<f16> {
     METHOD static f16 of(f16 x) { return x; }
 };
 
-/* ---- a tile by threads ---- */
+/* ---- computing a tile of results by threads ---- */
 
 /* The results of a thread: EACH x EACH adjacent ones. A thread reads 16 bytes of a slice at a time. */
 template <class C> struct tile_of {
@@ -126,7 +126,7 @@ template <class C> struct tile_of {
     }
 };
 
-/* ---- a tile by warps, in 16 bits ---- */
+/* ---- computing a tile of 16-bit factors by warps, on tensor cores ---- */
 
 /* The results of a warp: 16 rows and half of the tile's columns, in fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
@@ -181,7 +181,7 @@ template <> struct tile_of<bf16> : tile_of_halves<bf16> {
 template <> struct tile_of<f16> : tile_of_halves<f16> {
 };
 
-/* ---- the loop over tiles and slices ---- */
+/* ---- looping over the tiles of the result, and over the slices of each sum ---- */
 
 /* The order in which neighbouring threads read. left_by_place: the left operand is read along k instead of along
  * rows. right_by_column: the right operand is read along columns of results instead of along k. */
@@ -189,7 +189,7 @@ struct walk {
     bool left_by_place, right_by_column;
 };
 
-/* The elements of a slice that a thread reads: element u is in row or column line(u), at index place(u) along k. */
+/* A thread's elements of a slice of an operand. Element u is in row or column line(u), at index place(u) along k. */
 template <int SLICE, int THREADS> struct lot {
     int first_line, first_place, lines, places;
 
@@ -205,8 +205,9 @@ template <int SLICE, int THREADS> struct lot {
     METHOD int place(int u) const { return first_place + u * places; }
 };
 
-/* Base of a body's struct. real: type of results; T: type of elements in shared memory. The terms of each sum are
- * divided into `parts` parts; a result is the sum over part number `part`. */
+/* Base of the struct that contains an operator's GPU code (body). real: type of results; T: type of elements in
+ * shared memory. The terms of each sum are divided into `parts` parts; a result is the sum over part number
+ * `part`. */
 template <class real, class T> struct products {
     typedef tile_of<T> tile;
     enum { SLICE = tile::SLICE, THREADS = 32 * WARPS, LOADS = TILE * SLICE / THREADS };

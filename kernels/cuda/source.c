@@ -30,8 +30,8 @@ cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, void *co
     }
 }
 
-/* Writes the declaration of n<i>, the number of positions, and the beginning of a loop over positions p < n<i>.
- * All threads divide the loop; each iteration covers `step` positions. */
+/* Writes the declaration of the kernel's member n<i>, the number of positions, and the beginning of a loop over
+ * positions p < n<i>. All threads divide the loop; each iteration covers `step` positions. */
 static void
 each_of(struct making *m, int i, int64_t n, int step)
 {
@@ -43,7 +43,7 @@ each_of(struct making *m, int i, int64_t n, int step)
              step, i, step);
 }
 
-/* ---- packs: elements of an innermost loop that a thread accesses at once ---- */
+/* ---- choosing packs: elements of an innermost loop that a thread accesses at once ---- */
 
 enum { PACK_BYTES = 16 };
 
@@ -75,7 +75,7 @@ add_alignment_test(struct str *s, const char *lying, const char *name, int i, si
 
 /* ---- engine "each" (each thread computes some elements): chains of element-wise operators ---- */
 
-/* Returns the body of a step, and sets the type in which the step computes. */
+/* Returns the C++ text that computes a step (its body), and sets the type in which the step computes. */
 static const char *
 body_of(const struct call *c, enum compute *type)
 {
@@ -395,7 +395,7 @@ make_joined(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "copy", threads);
 }
 
-/* ---- combinations: several operands are added, or their maximum or minimum is taken ---- */
+/* ---- writing combinations: several operands are added, or their maximum or minimum is taken ---- */
 
 static const struct op *
 combining(enum reduce r, enum dtype d)
@@ -526,7 +526,7 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     return making_finish(&m, "each", view_numel(y));
 }
 
-/* ---- finders: kernels that search for invalid data ---- */
+/* ---- writing finders: kernels that search for invalid data ---- */
 
 static int
 finders_of(int64_t n)
@@ -535,8 +535,8 @@ finders_of(int64_t n)
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
 
-/* Body of a finder. at(p): value of element p; first: start of the allowed range; count: length of
- * the range. */
+/* C++ text of a finder, the kernel that searches for invalid data. at(p): value of element p; first: start of the
+ * allowed range; count: length of the range. */
 static const char find_body[] =
     "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
     "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"

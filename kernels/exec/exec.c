@@ -30,7 +30,7 @@ static const struct method *const methods[] = {
     &method_epilogue, /* a chain with a producer, which is a product or row kernel */
     &method_elt,      /* the host's element-wise engine */
     &method_window,   /* copies a view of the operand into the result */
-    &method_scan,     /* runs a body once per position */
+    &method_scan,     /* runs the body of a scan once per position */
     &method_ref,      /* the reference, with conversions to f64 and i64 */
 };
 

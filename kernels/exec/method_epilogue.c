@@ -26,9 +26,12 @@ struct epilogue {
     int nmade;  /* number of the producer's results */
     int others; /* index of the chain's output for the producer's second result; further results use the next outputs */
     size_t at;  /* offset in scratch of the producer's first result, bytes */
-    int nin;    /* epilogue operands: operand 0 is the producer's result, operand i > 0 is operand in[i] of the chain */
+    /* number of the epilogue's operands: operand 0 is the producer's result, operand i > 0 is operand in[i] of
+     * the chain */
+    int nin;
     int in[EXEC_IN];
-    int nout; /* epilogue outputs: output k is output out[k] of the chain */
+    /* number of the epilogue's outputs; output k is output out[k] of the chain */
+    int nout;
     int out[EXEC_IN];
 };
 

@@ -12,7 +12,7 @@
 
 extern const struct op op_attention_softmax, op_matmul, op_tanh;
 
-/* ---- the SBP rule ---- */
+/* ---- writing the SBP rule ---- */
 
 /* Returns the type of the scores: the batch dimensions, queries, keys. A batch dimension of size 1 in one operand
  * is broadcast to its size in another. */

@@ -96,7 +96,7 @@ b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struc
     for (int i = 0; i < 4; i++) grad[i] = res[i];
 }
 
-/* ---- the gradient of the gradient ---- */
+/* ---- building the gradient of the gradient ---- */
 
 /* Returns x + y; either may be NULL. */
 static struct val *

@@ -14,7 +14,7 @@ extern const struct op op_conv2d, op_conv2d_grad_w, op_conv2d_grad_x;
 
 enum { X, W, BIAS };
 
-/* ---- shared with the gradients of conv2d ---- */
+/* ---- functions shared with the gradients of conv2d ---- */
 
 /* Returns entry i (0: height, 1: width) of an attribute that has one or two numbers; one number counts for both.
  * Returns by_default if the attribute is empty. */

@@ -17,7 +17,8 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Sets the sizes of rule letters that no operand determines: p and q; with groups also g, o and c. */
+/* Implements infer(): sets the sizes of letters of the SBP rule that no operand determines. These are p and q;
+ * with groups also g, o and c. */
 static int
 infer(const struct call *c, int64_t *size)
 {

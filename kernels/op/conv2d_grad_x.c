@@ -17,8 +17,8 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Sets the sizes of rule letters that no operand determines: h and w; with groups also g, which occurs only in
- * merged dimensions. */
+/* Implements infer(): sets the sizes of letters of the SBP rule that no operand determines. These are h and w;
+ * with groups also g, which occurs only in merged dimensions. */
 static int
 infer(const struct call *c, int64_t *size)
 {

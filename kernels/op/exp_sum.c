@@ -68,7 +68,7 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variants: the reduced dimensions are adjacent ---- */
+/* ---- variants for reduced dimensions that are adjacent ---- */
 
 static void
 one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, void *const *at)

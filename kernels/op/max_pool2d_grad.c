@@ -103,7 +103,8 @@ const struct op op_max_pool2d_grad = {
                "f32{2,1,6,5} f32{2,1,3,2} kernel_size=2 dilation=2 ceil_mode=true"},
 };
 
-/* ---- the gradient of this operator: selects the elements of dy's gradient at the positions of the maxima ---- */
+/* ---- computing the gradient of this operator: selects elements of dy's gradient at the positions of the maxima
+ * ---- */
 
 static void
 read_at_greatest(const struct pane *w)

@@ -187,7 +187,7 @@ run_execute_request(lua_State *L, json_t *content)
     return reply_of(&o);
 }
 
-/* ---- looking at code ---- */
+/* ---- requests about code at the cursor: completion and help ---- */
 
 /* Converts Jupyter's cursor position, counted in characters, to the shell's, counted in bytes. */
 static int
@@ -360,7 +360,7 @@ jupyter_serve(lua_State *L, const struct frames *f)
     sockets_done();
 }
 
-/* ---- how a cell reaches the front end ---- */
+/* ---- functions by which a running cell reaches the front end: display and input ---- */
 
 static void
 publish_display(const char *type, const char *text, const char *plain)

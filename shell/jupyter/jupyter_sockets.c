@@ -61,7 +61,7 @@ sockets_wire(void)
     return &wire;
 }
 
-/* ---- frames over sockets ---- */
+/* ---- sending and receiving frames over sockets ---- */
 
 static bool
 sockets_receive(void *socket, struct frames *f, int flags)
@@ -285,7 +285,7 @@ echo(void)
     frames_free(&f);
 }
 
-/* ---- messages from the main thread ---- */
+/* ---- handling messages from the main thread ---- */
 
 static void
 finish_request(void)
@@ -341,7 +341,7 @@ sockets_serve(void *unused)
     return NULL;
 }
 
-/* ---- the main thread's side ---- */
+/* ---- functions that the main thread calls ---- */
 
 static void
 publish_status(int letter, const struct message *to, const char *type, json_t *content)

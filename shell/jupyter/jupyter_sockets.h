@@ -24,7 +24,7 @@ enum sockets_event sockets_next(struct frames *f, int ms);
 void sockets_reply(const struct message *to, const char *type, json_t *content);
 void sockets_publish(const struct message *to, const char *type, json_t *content); /* sends to all subscribers */
 void sockets_ask(const struct message *to, json_t *content); /* asks the front end for the user's input */
-/* Call before the reply of a failed cell: requests that are already queued are aborted; later requests run. */
+/* Aborts the requests that are already queued; later requests run. Call it before the reply of a failed cell. */
 void sockets_abort(void);
 void sockets_done(void); /* declares the current request done */
 

@@ -159,7 +159,7 @@ store_awaited(struct store *s)
     return answer == 0 ? 0 : store_refused(s, "cancelled the wait for the address of rank 0");
 }
 
-/* ---- the address of rank 0 ---- */
+/* ---- storing and reading the address of rank 0 ---- */
 
 /* Writes the key of this job and restart. The key must be unique in the store, because the agents keep the store
  * over restarts and changes of membership. */
@@ -181,7 +181,7 @@ agent_store_put(const struct ranked *r, const char *address)
     request_kind(&q, SET);
     request_text(&q, key);
     request_text(&q, address);
-    request_wait(&q, key); /* confirms SET, because SET has no answer */
+    request_wait(&q, key); /* the answer to WAIT confirms SET, which has no answer of its own */
     if (store_open(&s)) return -1;
     int status = store_send(&s, &q) || store_awaited(&s);
     close(s.fd);

@@ -31,28 +31,29 @@
 enum { VISITORS = 8 };
 
 struct visitor {
-    int fd; /* socket of the visitor; -1: this entry is free */
+    int fd; /* socket to the visitor, an attached prompt; -1: this entry is free */
     int stream[ATTACH_STREAMS];
     bool in, color;
 };
 
 static struct {
-    /* coroutine of the program's state, so that visitors' lines have a separate stack and separate hooks */
+    /* coroutine of the program's state that runs the visitor's lines; it gives them a separate stack and separate
+     * hooks */
     lua_State *L;
     char title[ATTACH_TITLE];
     int listener;                  /* socket that accepts connections */
-    struct system_event knock;     /* raised when a visitor's socket or come[0] has become readable */
-    int come[2];                   /* pipe through which the thread passes the sockets of new visitors */
+    struct system_event knock;     /* raised when an attached prompt's socket or come[0] has become readable */
+    int come[2];                   /* pipe through which the thread passes the sockets of newly attached prompts */
     struct rille_session *session; /* session whose status the thread reports, guarded by `lock`; NULL: closed */
     pthread_mutex_t lock;
     struct visitor visitor[VISITORS];
-    volatile sig_atomic_t serving; /* socket of the visitor whose line runs; -1: none */
+    volatile sig_atomic_t serving; /* socket of the attached prompt whose line runs; -1: none */
 } here = {.lock = PTHREAD_MUTEX_INITIALIZER, .serving = -1};
 
 /* ---- signals ---- */
 
-/* Receives a Ctrl-C from the visitor whose line runs; the protocol allows the visitor no other message meanwhile.
- * Returns false if none has arrived. Sets *gone if the visitor has disconnected. */
+/* Receives a Ctrl-C from the attached prompt (visitor) whose line runs; the protocol allows no other message
+ * meanwhile. Returns false if none has arrived. Sets *gone if the prompt has disconnected. */
 static bool
 take_press(int fd, bool *gone)
 {
@@ -62,9 +63,9 @@ take_press(int fd, bool *gone)
     return n == 1 && letter == 'I' && recv(fd, &letter, 1, MSG_DONTWAIT) == 1;
 }
 
-/* Handles SIGURG: passes a visitor's Ctrl-C on, and requests a call of attached_serve(). If the visitor has
- * disconnected, stops the visitor's line like a second Ctrl-C, because a second Ctrl-C also stops a line that
- * catches errors. */
+/* Handles SIGURG: passes on the Ctrl-C of an attached prompt (visitor), and requests a call of attached_serve().
+ * If the prompt has disconnected, stops its line like a second Ctrl-C, because a second Ctrl-C also stops a line
+ * that catches errors. */
 static void
 on_knock(int number)
 {
@@ -93,7 +94,7 @@ send_line(const struct visitor *v, char letter, const char *text)
 {
     char packet[512];
     int n = snprintf(packet, sizeof packet, "%c%s", letter, text);
-    /* a failed send is ignored, because the next read detects a disconnected visitor */
+    /* a failed send is ignored, because the next read detects a disconnected prompt */
     send(v->fd, packet, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -166,7 +167,8 @@ struct streams {
     struct sigaction pipe;
 };
 
-/* Makes the visitor's streams the program's streams 0 to 2, and saves the program's own streams in `kept`. */
+/* Makes the streams of the visitor, an attached prompt, the program's streams 0 to 2. Saves the program's own
+ * streams in `kept`. */
 static void
 turn_to(const struct visitor *v, struct streams *kept)
 {
@@ -182,7 +184,7 @@ turn_to(const struct visitor *v, struct streams *kept)
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* Restores the program's streams, and discards any output that the visitor's terminal did not accept. */
+/* Restores the program's streams, and discards any output that the attached prompt's terminal did not accept. */
 static void
 turn_back(struct streams *kept)
 {
@@ -253,7 +255,8 @@ attached_serve(void)
 {
     int fd;
     if (here.serving >= 0) return;
-    system_lower(&here.knock); /* before the sockets are read, so that no later packet is missed */
+    /* lowers the event before the sockets are read, so that no later packet is missed */
+    system_lower(&here.knock);
     while (read(here.come[0], &fd, sizeof fd) == sizeof fd) let_visitor_in(fd);
     for (int i = 0; i < VISITORS; i++)
         if (here.visitor[i].fd >= 0) hear_visitor(&here.visitor[i]);
@@ -294,8 +297,9 @@ answer_status(int fd)
     close(fd);
 }
 
-/* Waits up to a second for the first packet of a connection. Answers rille status; passes other connections on as
- * visitors. A connection that ends at once comes from a command that lists controllers. */
+/* Waits up to a second for the first packet of a connection. Answers rille status; passes other connections on to
+ * the main thread as attached prompts. A connection that ends at once comes from a command that lists
+ * controllers. */
 static void
 take_connection(int fd)
 {
@@ -316,7 +320,7 @@ attached_thread(void *arg)
         if (fd >= 0)
             take_connection(fd);
         else
-            poll(NULL, 0, 100); /* accept() failed because no descriptor is free */
+            poll(NULL, 0, 100); /* waits, because accept() failed for lack of a free descriptor */
     }
     return arg;
 }
@@ -380,11 +384,12 @@ attached_open(lua_State *L, const char *title)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
     interrupt_visitor(serve_between);
     sigaction(SIGURG, &knock, NULL);
-    if (listen_as(here.title)) return; /* without abstract sockets no visitor can connect */
+    if (listen_as(here.title)) return; /* without abstract sockets no attached prompt can connect */
     edit_visitors(here.knock.fd, attached_serve);
 }
 #else
-/* Other systems have no signal per socket and no list of sockets, by which visitors find the controller. */
+/* Does nothing: other systems than Linux lack the signal per socket that announces an attached prompt, and the
+ * list of sockets in which rille attach finds this program. */
 void
 attached_open(lua_State *L, const char *title)
 {

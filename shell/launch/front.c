@@ -266,7 +266,7 @@ only(const struct words *w, const char *word, const char *allowed)
     return 0;
 }
 
-/* ---- the controller's side ---- */
+/* ---- preparing to run as a controller ---- */
 
 /* Returns the simulated host of a rank, for tests: RILLE_HOSTS=2 divides the workers among 2 simulated hosts. NULL:
  * the rank is on the first host, which keeps its real name. */
@@ -448,7 +448,7 @@ coordinator(const struct words *w, struct front *f)
     return -1;
 }
 
-/* ---- the worker's side ---- */
+/* ---- running as a worker ---- */
 
 static void
 say_news(const char *text)
@@ -601,7 +601,7 @@ front_keys_run(int argc, char **argv, const struct option *others)
     return keys_folder(argv[2], workers);
 }
 
-/* ---- under a launcher ---- */
+/* ---- running as a rank that a launcher started ---- */
 
 static volatile sig_atomic_t serving; /* process id of the worker that serve_as_child() started */
 
@@ -702,7 +702,7 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     return -1;
 }
 
-/* ---- all of it ---- */
+/* ---- reading the command line, and choosing what this process runs ---- */
 
 static int
 by_word(const char *word, const struct words *w, struct front *f)

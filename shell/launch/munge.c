@@ -60,7 +60,7 @@ static bool __attribute__((format(printf, 2, 3))) munge_fails(struct munge_text 
     return false;
 }
 
-/* ---- the programs munge and unmunge ---- */
+/* ---- running the programs munge and unmunge ---- */
 
 /* Waits for a program's end; kills a program that needs more than 10 seconds. Returns its wait status. */
 static int
@@ -236,7 +236,7 @@ munge_send(int fd, const struct munge_text *t)
     return true;
 }
 
-/* Receives a line. false: the peer sent too much, or no line within five seconds. */
+/* Receives a line. Returns false if the peer sent too much, or no line within five seconds. */
 static bool
 munge_receive(int fd, struct munge_text *out)
 {
@@ -251,7 +251,7 @@ munge_receive(int fd, struct munge_text *out)
     return false;
 }
 
-/* ---- the coordinator's side ---- */
+/* ---- the coordinator's side: serving the key ---- */
 
 static bool
 answer_key_request(const struct key_server *s, const struct munge_text *request, struct munge_text *answer,
@@ -335,7 +335,7 @@ munge_serve(const char *key_file, const char *address, const char **path)
     return 0;
 }
 
-/* ---- a worker's side ---- */
+/* ---- a worker's side: fetching the key ---- */
 
 static bool
 make_nonce(char out[NONCE + 1])

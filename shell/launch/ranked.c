@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { TORCHRUN }; /* index of the row of torchrun, whose agent may have a store at MASTER_PORT */
-/* most characters of the path of the socket folder, because paths of sockets must be shorter than 108 */
+/* maximum length of the path of the socket folder, characters; the path of a socket must be shorter than 108 */
 enum { BASE_MOST = 60 };
 
 static const struct row {

@@ -378,7 +378,7 @@ spawn_worker(const struct spawned *w, int *pid)
     return code;
 }
 
-/* ---- in the worker ---- */
+/* ---- functions that run in the spawned worker ---- */
 
 static bool
 read_fully(int fd, void *to, size_t n)

@@ -12,7 +12,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { CUTS = 64 }; /* number of last tokens before which a cut is tried */
+enum { CUTS = 64 }; /* maximum number of cuts that are tried: before the last tokens that can begin an expression */
 
 /* ---- loading ---- */
 

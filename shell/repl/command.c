@@ -344,7 +344,8 @@ command_help(lua_State *L, int env, const char *text)
     return COMMAND_DONE;
 }
 
-/* Runs a command. The help of a command that accepts no argument begins with a space. */
+/* Runs a command. Raises if an argument is given to a command that accepts none; the help text of such a command
+ * begins with a space. */
 static int
 run_command(lua_State *L, const struct command *c, int env, const char *text)
 {

@@ -30,7 +30,8 @@
 
 /* ---- waiting ---- */
 
-enum { PRESSED = 1, GIVEN_UP }; /* reason why editing ended: Ctrl-C; Ctrl-D in a chunk */
+/* reasons why editing ended. PRESSED: Ctrl-C. GIVEN_UP: Ctrl-D in a chunk. */
+enum { PRESSED = 1, GIVEN_UP };
 static volatile sig_atomic_t interrupted, resized;
 
 static void
@@ -51,7 +52,8 @@ edit_visitors(int fd, void (*come)(void))
     let_in = come;
 }
 
-/* Waits once. Returns true if a key was pressed; false if the terminal was resized or a visitor has come. */
+/* Waits once. Returns true if a key was pressed; false if the terminal was resized, or a visitor (rille attach)
+ * needs the Lua state. */
 static bool
 wait_once(const sigset_t *outside)
 {

@@ -24,19 +24,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON = 3 };     /* s: presses count together if each follows the previous one within this time */
+enum { SOON = 3 };     /* s: presses of Ctrl-C count together if each follows the previous one within this time */
 enum { PATIENCE = 5 }; /* s: time that running code has to react to a request to end */
 enum { DEPTH = 256 };  /* maximum depth of nested coroutines; Lua's limit is lower */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine that it resumed, and so on */
 static volatile sig_atomic_t depth, presses, quit;
-static volatile sig_atomic_t told = 1; /* true: the last press has reached the running code */
+static volatile sig_atomic_t told = 1; /* true: the running code has received the last Ctrl-C */
 static bool interactive;
 static struct shell *shell; /* the shell whose session Ctrl-C interrupts */
 static struct sigaction before;
 static void (*visitor)(lua_State *L);
 static volatile sig_atomic_t knocked, nested,
-    visitor_presses; /* nested: index in `chain` of the state that runs a visitor's line; 0: no such line runs */
+    visitor_presses; /* nested: index in `chain` of the state that runs a line of an attached prompt; 0: none */
 
 static void
 enter_visit(lua_State *co)
@@ -77,7 +77,7 @@ clear_hook(lua_State *L)
     let_knock_in(L);
 }
 
-/* Notes that the running code has received the last press, or the request to end. */
+/* Notes that the running code has received the last Ctrl-C, or the request to end. */
 static void
 was_told(void)
 {
@@ -200,7 +200,8 @@ gave_up(void *arg)
     return !told;
 }
 
-/* Called when the core itself has reported "interrupted"; clears the hooks, which need not raise the error again. */
+/* Clears the hooks, which need not raise "interrupted" again. Called when the core itself has reported this
+ * error. */
 static void
 spent(void)
 {
@@ -212,7 +213,7 @@ void
 interrupt_start(lua_State *L)
 {
     struct sigaction action;
-    if (depth) { /* a visitor's line begins while the program runs */
+    if (depth) { /* the line of an attached prompt begins while the program runs */
         nested = depth;
         enter_visit(L);
         return;
@@ -253,8 +254,9 @@ interrupt_untold(void)
 
 /* ---- visitors ---- */
 
-/* Runs the visitor's line. Returns, and leaves the hook set, if a core call is in progress that has called Lua (a
- * trace, or the function of a live number): the line then runs when the core call is over. */
+/* Runs the visitor's line, which was typed in an attached prompt. If a core call that has called Lua is in
+ * progress (a trace, or the function of a live number), returns and leaves the hook set. The line then runs when
+ * the core call is over. */
 static void
 visit(lua_State *L, lua_Debug *ar)
 {
@@ -266,7 +268,8 @@ visit(lua_State *L, lua_Debug *ar)
     /* clears the hook that this coroutine inherited from its creator */
     if (lua_gethook(L) == visit) lua_sethook(L, NULL, 0, 0);
     visitor(L);
-    /* sets the hook again if another visitor came while the line ran: interrupt_knock() could not set it then */
+    /* sets the hook again if another attached prompt needs the Lua state, because interrupt_knock() could not set
+     * the hook while the line ran */
     for (int k = 0; knocked && k < depth && k < DEPTH; k++) let_interrupt_in(chain[k]);
 }
 

@@ -52,7 +52,7 @@ push_words(const char *line, int end)
 
 /* ---- many lines ---- */
 
-static bool colours; /* setting of the shell: draw the typed text in colours */
+static bool colours; /* true: the typed text is drawn in colours */
 enum { INDENT = 2 };
 
 static int
@@ -200,7 +200,7 @@ on_delete(int count, int key)
     return 0;
 }
 
-/* ---- on the terminal ---- */
+/* ---- drawing the chunk on the terminal ---- */
 
 /* Draws a prompt on every line, although readline knows only one prompt: readline is given a copy of the text with
  * the prompts in it. */
@@ -303,7 +303,7 @@ leave_chunk(void)
 
 /* ---- Tab ---- */
 
-enum { WORDS = 200 }; /* maximum number of words listed */
+enum { WORDS = 200 }; /* maximum number of completions listed */
 
 /* Returns the part of a completion that the list shows: a path without its folders. */
 static const char *

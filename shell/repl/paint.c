@@ -240,7 +240,7 @@ crop(struct picture *p, int rows)
     p->cursor_row -= first;
 }
 
-/* ---- on the terminal ---- */
+/* ---- writing the picture to the terminal ---- */
 
 static void
 move_cursor(struct bytes *out, int from, int to)

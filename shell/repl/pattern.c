@@ -52,7 +52,8 @@ raise_at_line(lua_State *L)
     return lua_error(L);
 }
 
-/* Called by gsub for each match in place of the function or table in upvalue 1; upvalue 2 is gsub's struct match. */
+/* Implements the replacement function that gsub calls for each match: calls or indexes the function or table that
+ * the user passed (upvalue 1). Upvalue 2 is gsub's struct match. */
 static int
 call_for_match(lua_State *L)
 {

@@ -79,7 +79,7 @@ void show_value(lua_State *L, int i); /* pushes the value as text */
 /* ---- command.c ---- */
 
 enum { COMMAND_DONE, COMMAND_QUIT };
-int command_run(lua_State *L, int env, const char *line); /* line: the command without its colon */
+int command_run(lua_State *L, int env, const char *line); /* runs a command; line: the command without its colon */
 const char *command_name(int i);                          /* returns the i-th name; NULL after the last */
 bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 
@@ -103,7 +103,8 @@ void repl_push_environment(lua_State *L);
 void repl_keep_last(lua_State *L, int i); /* stores the value at index i in the global "_" */
 /* Prints the user's functions in the traceback of an error; a repeated function is printed once. */
 void repl_print_frames(FILE *to, const char *text);
-/* Lua function: runs its argument, a marked chunk; returns a COMMAND_ value. */
+/* Lua function: runs its argument, a command or a request for help (":time f()", "?name"); returns a COMMAND_
+ * value. */
 int repl_marked(lua_State *L);
 /* Pushes the help page of the name, or of the value of the variable with that name; returns false if no page exists. */
 bool repl_push_page(lua_State *L, int env, const char *name);

@@ -40,7 +40,7 @@ static struct {
     double begin;           /* start of the run, s (clock_seconds()) */
 } top;
 
-/* ---- sampling: in a signal handler ---- */
+/* ---- taking samples, in a signal handler ---- */
 
 static void
 format_count(const char *text, int samples)
@@ -145,12 +145,14 @@ painter(void *columns)
     return NULL;
 }
 
-/* ---- start and end of the display ---- */
+/* ---- starting and ending the display ---- */
 
 struct watch {
     struct sigaction before;
     struct termios terminal;
-    pthread_t watched, timer, painter; /* threads: of the expression, of the samples' signals, of the picture */
+    /* watched: thread of the expression. timer: thread that sends the samples' signals. painter: thread that
+     * paints the table. */
+    pthread_t watched, timer, painter;
     bool live, painting;
     int columns;
 };

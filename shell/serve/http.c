@@ -73,7 +73,7 @@ bytes_add(struct bytes *b, const char *data, size_t n)
     return true;
 }
 
-/* ---- the thread of libmicrohttpd ---- */
+/* ---- functions on the thread of libmicrohttpd ---- */
 
 /* Answers a request at once with an error, in the form of OpenAI's API. */
 static enum MHD_Result
@@ -137,7 +137,7 @@ free_exchange(struct exchange *e)
     free(e);
 }
 
-/* Called when a connection has finished a request, or was closed. */
+/* Frees the exchange of a connection whose request is finished, or that was closed. Called by libmicrohttpd. */
 static void
 completed(void *arg, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code)
 {

@@ -317,7 +317,7 @@ matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, i
             block_store(COMP_F32, x->dtype, rows + i * pitch, x->size, row_of_matrix(x, from + i), x->col);
 }
 
-/* ---- blocks and tiles ---- */
+/* ---- locating blocks and tiles, and finding the keys that a block sees ---- */
 
 int64_t
 keys_in(const struct worker *w, int64_t tile)
@@ -404,7 +404,7 @@ hide(const struct worker *w, int64_t tile, float *s, float value)
     for (int64_t i = n * a->queries; i < rows * a->queries; i++) s[i] = value;
 }
 
-/* ---- scores and their exponentials ---- */
+/* ---- computing scores and their exponentials ---- */
 
 static void
 add_mask(const struct worker *w, int64_t tile, float *s)

@@ -59,8 +59,8 @@ attention_inverse(double sum)
 struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of head r's matrix in an operand or result. r: index of the head in the scores. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
-/* Returns the offset, in elements, of the entry of v that belongs to entry r of the scores. r: index over the
- * first n dimensions of the scores; own: number of leading dimensions of v in which the entry is located.
+/* Returns the offset, in elements, of the entry of v that belongs to an entry of the scores. r: index of the
+ * scores' entry over the first n dimensions. own: number of leading dimensions of v that select its entry.
  * Dimensions are aligned from the last one; dimensions of size 1 are broadcast. */
 int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 

@@ -26,15 +26,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 64 }; /* rows of 16-bit keys or values that are converted to floats at a time */
+enum { KEYS = 64 }; /* number of rows of 16-bit keys or values that are converted to floats at a time */
 
 /* The division of rows into units of work. A row is one query of one head. The rows of a head are consecutive, and
  * so are the rows of heads that share keys and values. */
 struct few_rows {
-    int64_t nrow, shared; /* total number of rows; number of consecutive rows that share keys and values */
+    /* nrow: total number of rows. shared: number of consecutive rows that share keys and values. */
+    int64_t nrow, shared;
     int64_t nkey, size, width;
-    int64_t rows, each; /* maximum number of rows in a unit; number of units into which `shared` rows are divided */
-    int64_t part;       /* size of one thread's scratch, bytes */
+    /* rows: maximum number of rows in a unit of work. each: number of units into which `shared` rows are divided. */
+    int64_t rows, each;
+    int64_t part; /* size of one thread's scratch, bytes */
 };
 
 struct few_job {
@@ -166,8 +168,8 @@ find_key_range(struct few_unit *u)
 
 /* ---- products ---- */
 
-/* Returns n of the unit's keys or values, starting at key `key`, for gemm_few(): in place if possible, else
- * converted to floats. */
+/* Returns n of the unit's keys or values, starting at key `key`, for gemm_few(): in place if `as_they_lie` is
+ * set, else converted to floats in the unit's buffer. */
 static const void *
 few_lines(const struct few_unit *u, int operand, int64_t key, int64_t n, bool as_they_lie)
 {

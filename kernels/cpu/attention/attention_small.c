@@ -199,8 +199,9 @@ small_rows(const struct worker *w, int64_t tile)
     return words(w->a, keys_in(w, tile)) * per_word(w->a);
 }
 
-/* Returns the number of rows per product. If a causal mask hides the tile's last key from some query, the number is
- * COLS, so that hidden bands can be skipped. Otherwise all n rows are one product. */
+/* Returns the number of rows that one product computes (a band). If a causal mask hides the tile's last key from
+ * some query, this is COLS, so that bands without visible scores can be skipped. Otherwise all n rows are one
+ * band. */
 static int64_t
 band_of(const struct worker *w, int64_t tile, int64_t n)
 {
@@ -252,7 +253,8 @@ to_queries(const struct worker *w, int64_t tile, struct small_operand s, struct 
     const struct attention *a = w->a;
     const struct sums *c = &w->result;
     int64_t n = keys_in(w, tile), most = w->nquery, band = band_of(w, tile, most);
-    /* The last query of the band that starts at i sees seen + i + band keys of the tile. */
+    /* A band is the queries of one product. The last query of the band that starts at i sees seen + i + band keys
+     * of the tile. */
     int64_t seen = band == most ? n : w->first - tile * a->keys;
     b = small_operand_at(b, tile * a->keys / per_word(a), 0);
     for (int64_t i = 0; i < most; i += band)

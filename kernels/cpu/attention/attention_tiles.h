@@ -12,7 +12,8 @@
 
 #include <assert.h>
 
-/* Maximum number of queries in a block; maximum number of keys in a tile if every query sees all keys. */
+/* QUERIES: maximum number of queries in a block. KEYS: maximum number of keys in a tile if every query sees all
+ * keys. */
 enum { QUERIES = ATT_TILE, KEYS = 128 };
 static_assert((int)COLS == (int)SMALL_COLS, "COLS differs from SMALL_COLS");
 enum { SCORES, RESULT, SLOPES, TO_V, TO_K, TO_Q, NPRODUCT };
@@ -21,14 +22,16 @@ struct attention {
     const struct tiles *by; /* functions that multiply tiles: attention_small or attention_dense */
     bool backward, causal;
     bool spans, ranged;  /* spans: the call has spans; ranged: it has a window or spans */
-    int64_t left, right; /* number of visible keys before a query's own position, and after it */
+    int64_t left, right; /* left: number of visible keys before a query's own position; right: number after it */
     enum dtype dtype;    /* dtype of the products' operands: f32 or bf16 */
     float scale;
     float softcap;                            /* bound of scores; 0: none */
     int64_t nhead, nquery, nkey, size, width; /* size: elements of a query and of a key; width: elements of a value */
-    int64_t queries, keys, nblock, ntile;     /* queries per block; keys per tile; number of blocks; number of tiles */
-    int64_t near;                             /* largest number of tiles that one block sees */
-    const struct pairs *pairs;                /* functions for products of bf16 pairs; NULL: not used */
+    /* queries: maximum number of queries in a block. keys: number of keys in a tile. nblock, ntile: numbers of blocks
+     * and of tiles. */
+    int64_t queries, keys, nblock, ntile;
+    int64_t near;              /* largest number of tiles that one block sees */
+    const struct pairs *pairs; /* functions for products of bf16 pairs; NULL: not used */
     int nworker;
     size_t room_bytes;
     small_product *multiply;    /* function with which attention_small.c multiplies tiles */
@@ -40,7 +43,7 @@ struct attention {
 struct workspace {
     /* scores of a block, their gradients, and the derivatives of bounded scores, tile by tile */
     float *score, *score_grad, *slope;
-    void *k, *v, *q, *g; /* dense rows: k, v of the whole head, tile by tile; q, g of the block */
+    void *k, *v, *q, *g; /* dense rows: k and v of the whole head, tile by tile; q and g of the block */
     void *k_other, *v_other, *q_other, *g_other; /* k, v, q, g as second operands of products */
     void *q_turned, *g_turned, *out;
     /* result: the block's result, or its dq in the backward pass; sum_k, sum_v: dk and dv of the head. */
@@ -69,7 +72,7 @@ struct job {
 struct matrix {
     char *data;
     enum dtype dtype;
-    int64_t row, col; /* distances of adjacent rows and columns, elements */
+    int64_t row, col; /* distance between adjacent rows, and between adjacent columns, elements */
     int64_t size;     /* number of elements of a row */
 };
 
@@ -93,8 +96,9 @@ struct worker {
      * end_least - 1. */
     int32_t key_first[QUERIES], key_end[QUERIES];
     int64_t first_most, end_least;
-    float sink;                           /* score of the head's sink; -infinity: none */
-    float max[QUERIES], inverse[QUERIES]; /* maximum score of each query; 1 / l of each query (l: attention.c) */
+    float sink; /* score of the head's sink; -infinity: none */
+    /* max: maximum score of each query. inverse: 1 / l of each query (l: attention.c). */
+    float max[QUERIES], inverse[QUERIES];
     /* Operands of products, used by attention_small.c. */
     struct small_operand k, v, q, g, k_other, v_other, q_other, g_other;
     struct sums result, sum_k, sum_v;
@@ -111,16 +115,19 @@ struct tiles {
     void (*block)(struct worker *w);                    /* prepares the queries of the worker's block */
     void (*slopes)(struct worker *w);                   /* prepares g, the gradients of the block's results */
     void (*means)(struct worker *w, float *mean);       /* computes d, the dot product of g and the result per query */
-    void (*scores)(const struct worker *w, int64_t i, float *s); /* computes s = k q' */
-    /* Computes p = exp(scale s - max). */
+    void (*scores)(const struct worker *w, int64_t i, float *s); /* computes the scores s = k q' */
+    /* Computes the weights p = exp(scale s - max), not yet divided by their sum l. */
     void (*exps)(const struct worker *w, int64_t i, float scale, float *s, float *sum);
     /* Adds p' v to the result; the block's first tile sets the result instead. */
     void (*to_result)(const struct worker *w, int64_t i, const float *p);
-    void (*score_grads)(const struct worker *w, int64_t i, float *t); /* computes t = v g' */
-    /* Adds p g to dv, where p is already divided by l. */
+    /* computes t = v g', the gradients of the weights */
+    void (*score_grads)(const struct worker *w, int64_t i, float *t);
+    /* Adds p g to dv, the gradient of the values. p is already divided by l. */
     void (*to_values)(const struct worker *w, int64_t i, float *p);
     void (*to_operands)(const struct worker *w, int64_t i, const float *p, const float *mean,
-                        float *t); /* computes e; adds e q to dk and e' k to the result */
+                        /* computes e, the gradients of the scores; adds e q to dk, and e' k to the result, which
+                         * is dq */
+                        float *t);
     /* Stores the block's result; multiplies each row by its factor (NULL: 1). */
     void (*give)(struct worker *w, const float *factor);
     void (*give_sums)(struct worker *w); /* stores dk and dv of the head */

@@ -37,10 +37,10 @@ struct more {
 struct prim {
     dnnl_primitive_t primitive;
     dnnl_stream_t stream;
-    int threads, narg; /* number of threads; number of arguments, scratch included */
+    int threads, narg; /* threads: number of threads; narg: number of arguments, scratch included */
     int64_t nrun;
-    /* Byte offset of each of the first nskip arguments, by run, from its address in the first run; NULL: there is
-     * only one run. */
+    /* skip[r * nskip + i]: offset of the address of argument i < nskip in run r from its address in run 0, bytes.
+     * NULL: the primitive runs once. */
     int64_t *skip;
     int nskip;
     int from[PRIM_ARG + 1];
@@ -56,7 +56,7 @@ static dnnl_status_t engine_status;
 static bool engine_has_bf16;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
-/* ---- OpenMP's threads, which oneDNN uses ---- */
+/* ---- setting the number of OpenMP's threads, which oneDNN uses ---- */
 
 /* Makes oneDNN calls of this thread use n threads from now on (0 counts as 1). Costs nothing if n is unchanged. */
 static void
@@ -75,7 +75,7 @@ prim_end_threads(void)
     omp_pause_resource_all(omp_pause_soft);
 }
 
-/* ---- descriptions: all code that differs between oneDNN 2 and 3 ---- */
+/* ---- describing operations to oneDNN: all code that differs between oneDNN 2 and 3 ---- */
 
 #if DNNL_VERSION_MAJOR == 2
 

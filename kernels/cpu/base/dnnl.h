@@ -78,9 +78,9 @@ int prim_new(dnnl_primitive_desc_t pd, int narg, const struct prim_arg *arg, int
 /* Makes each call execute p n times. Execution r adds skip[r * nskip + i] bytes to the address of argument i <
  * nskip. p owns skip and frees it. */
 void prim_repeat(struct prim *p, int64_t n, int64_t *skip, int nskip);
-/* Makes each run of p be followed by n runs of the primitive `more`, which add to p's result. Run j of these uses
- * the addresses of p's run plus first[i] + j * step[i] bytes for argument i. No argument may be in a blocked layout
- * of oneDNN. p owns `more`. */
+/* Makes each run of p be followed by n runs of the primitive `more`, which add to p's result. In run j of `more`,
+ * the address of argument i is its address in p's run plus first[i] + j * step[i] bytes. No argument may be in a
+ * blocked layout of oneDNN. p owns `more`. */
 void prim_add(struct prim *p, struct prim *more, int64_t n, int narg, const int64_t *first, const int64_t *step);
 /* Makes each call execute p once for every at_once images, where at_once is the number of images in p's shapes.
  * v[i]: view of all images of argument i < n; NULL: every execution uses the same data. The last execution ends at
@@ -99,20 +99,21 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
  * before fork(), because a child process would wait for ever for threads that only its parent has. */
 void prim_end_threads(void);
 
-/* ---- variants on oneDNN, and variants with our own products (cpu/gemm, cpu/conv) ---- */
+/* ---- kernel variants that use oneDNN, and variants that use our own loops (cpu/gemm, cpu/conv) ---- */
 
-/* Limits on the work between two checks for a stop. A product of more than `flops` operations per thread (for 16-bit
- * floats twice that) is computed in panels of its result and in parts of k. Each panel or part has about `flops`
- * operations, at most 1.5 times that. The sides of a panel are multiples of `step` and at least `side` (for 16-bit
- * floats a quarter of `side`). A batch is split into parts with about as many operations. Tests lower the limits. */
+/* Limits on the work of a product between two checks whether the run was stopped. A product of more than `flops`
+ * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.
+ * Each panel or part has about `flops` operations, at most 1.5 times that. The sides of a panel are multiples of
+ * `step` and at least `side` (for 16-bit floats a quarter of `side`). A batch is split into parts with about as
+ * many operations. Tests lower the limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
 } gemm_panel;
 
-/* Limits on the work between two checks for a stop. A convolution of more than `flops` operations is computed in
- * parts of about `flops`. A part has some of the images, a band of at least `rows` rows, and a multiple of
- * `channels` channels. Tests lower the limits. */
+/* Limits on the work of a convolution between two checks whether the run was stopped. A convolution of more than
+ * `flops` operations is computed in parts of about `flops`. A part has some of the images, a band of at least
+ * `rows` rows, and a multiple of `channels` channels. Tests lower the limits. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;

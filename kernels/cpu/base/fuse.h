@@ -15,8 +15,8 @@ struct fuse_step {
     const struct call *call;
     struct fuse_arg arg[OP_OPERAND];
     int out; /* output of the chain that the step writes; -1: none */
-    /* number of the output that receives the second result of a step with several results; the third result is
-     * written to the output after it, and so on */
+    /* (a step with several results) number of the output that receives the second result; the further results are
+     * written to the outputs after that one */
     int others;
 };
 #endif

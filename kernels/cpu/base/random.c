@@ -20,7 +20,7 @@
 #define LANES_FILE "kernels/cpu/base/random_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
-/* ---- words to numbers ---- */
+/* ---- converting random words to numbers ---- */
 
 /* Converts an integer 0 <= n < 2^52 to a double by setting bits, because older machines have no vector instruction
  * for this conversion. */
@@ -87,7 +87,7 @@ normal_pair(double n, int top, double v, bool wide, double *even, double *odd)
     *odd = radius * copysign(sin_turn(0.25 - fabs(turn), wide ? SIN_F64 : SIN_F32), -half);
 }
 
-/* ---- conversion of n words to values, in place ---- */
+/* ---- converting n random words to values, in place ---- */
 
 VECTOR static void
 uniform_f32(int64_t n, int digits, union random_workspace *w)

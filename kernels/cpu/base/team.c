@@ -1,8 +1,9 @@
 /* team.c - runs loops that are divided among the threads of a kernel.
  *
- * Helper threads start at the first loop that needs them, and stay. The owner assigns share i of a loop to helper
- * i - 1, runs share 0, takes back the shares that no helper has started, and runs these, too. So a loop never waits
- * for a helper that gets no core. A thread that waits polls for SPIN_NS, and then sleeps. */
+ * A loop is divided into ranges of iterations (shares), one per thread. Helper threads start at the first loop
+ * that needs them, and stay. The owner is the thread that runs the loop. It assigns share i to helper i - 1 and
+ * runs share 0. Then it takes back the shares that no helper has started, and runs these, too. So a loop never
+ * waits for a helper that gets no core. A thread that waits polls for SPIN_NS, and then sleeps. */
 #include "kernels/cpu/base/team.h"
 
 #include "runtime/base/clock.h"
@@ -16,10 +17,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- shares of a loop ---- */
+/* ---- dividing a loop into shares: one range of iterations per thread ---- */
 
-/* Returns the number of iterations between two checks for a stop. A grain is the minimum work per thread; 64 grains
- * take some milliseconds. If grain is 1, a single iteration may be long, so the loop checks after each one. */
+/* Returns the length of a piece: the number of iterations between two checks for a stop. A grain is the minimum
+ * work per thread; 64 grains take some milliseconds. If grain is 1, a single iteration may be long, so the loop
+ * checks after each one. */
 static int64_t
 piece_of_grain(int64_t grain)
 {
@@ -33,7 +35,7 @@ struct share {
     struct stop stop; /* stop check of the thread that called team_run() */
 };
 
-/* Returns share i of the nteam shares of a loop. */
+/* Returns share i of a loop that is divided into nteam shares (ranges of iterations). */
 static struct share
 share_of(const struct share *all, int64_t i, int64_t nteam)
 {
@@ -66,11 +68,12 @@ run_share(void *arg)
 
 enum { SPIN_NS = 30000, SPIN_BATCH = 16 };
 
-/* States of a helper. The owner of the team sets ASSIGNED, AWAITED and ENDING, and IDLE if it takes a share back. */
+/* States of a helper. The owner (the thread that runs the loop) sets ASSIGNED, AWAITED and ENDING, and also sets
+ * IDLE if it takes a share back. */
 enum {
     IDLE,     /* the helper polls */
     ASLEEP,   /* the helper sleeps */
-    ASSIGNED, /* the helper has a share that no thread has started */
+    ASSIGNED, /* the helper has a share (a range of iterations) that no thread has started */
     RUNNING,  /* the helper runs the share */
     AWAITED,  /* the helper runs the share, and the owner sleeps until the helper is done */
     ENDING,   /* the helper ends */
@@ -78,14 +81,16 @@ enum {
 
 struct helper {
     alignas(64) _Atomic uint32_t state;
-    struct share share; /* written by the owner in state IDLE or ASLEEP, read by the helper in state RUNNING */
+    /* range of iterations that the helper runs; written by the owner in state IDLE or ASLEEP, read by the helper
+     * in state RUNNING */
+    struct share share;
     pthread_t thread;
 };
 
-/* The helpers of the thread. */
+/* The helper threads that this thread owns. */
 static _Thread_local struct team {
     struct helper *helper;
-    int wanted, n; /* number of helpers requested; number of helpers that could be started */
+    int wanted, n; /* wanted: number of helpers requested; n: number of helpers that could be started */
     bool polls;    /* helpers may poll: the thread has run a loop since team_rest() */
     bool inside;   /* the thread runs a share of a loop, so loops within the share run on this thread alone */
 } team;
@@ -93,7 +98,8 @@ static _Thread_local struct team {
 static pthread_key_t key; /* its destructor ends a thread's helpers when the thread ends */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
-/* Waits until the state is no longer `was`; sets it to `asleep` before sleeping. Returns the new state. */
+/* Waits until *state is no longer `was`. Polls at first; before it sleeps, sets *state to `asleep`. Returns the
+ * new state. */
 static uint32_t
 await_change(_Atomic uint32_t *state, uint32_t was, uint32_t asleep)
 {
@@ -120,7 +126,7 @@ help_owner(void *arg)
     }
 }
 
-/* Sets the state of a helper that runs no share. */
+/* Sets the state of a helper that runs no share, and wakes the helper if it sleeps. */
 static void
 set_helper(struct helper *h, uint32_t state)
 {
@@ -242,7 +248,8 @@ team_shares(int threads, int64_t n, int64_t grain, void (*part)(void *arg, int64
 
 /* ---- work stealing between shares ---- */
 
-/* The remaining turns of a share, from `first` to `end`, packed into one word for atomic exchange. */
+/* The iterations (turns) of a share that no thread has taken yet: from `first` to `end`, packed into one word for
+ * atomic exchange. */
 struct left {
     alignas(64) _Atomic uint64_t range;
 };
@@ -253,9 +260,9 @@ pack_range(int64_t first, int64_t end)
     return (uint64_t)first << 32 | (uint64_t)end;
 }
 
-/* Removes up to n turns from a share and returns them in *lo and *hi. front: true for the share's own thread, which
- * takes turns from the front; other threads take turns from the back. Other threads leave the last piece, because
- * the share's own thread is about to process it. Returns false if no turns may be removed. */
+/* Takes up to n iterations (turns) from a share, and returns their range in *lo and *hi. front: true for the
+ * share's own thread, which takes from the front; other threads take from the back. Other threads leave the last
+ * piece, because the share's own thread is about to process it. Returns false if nothing may be taken. */
 static bool
 take_turns(struct left *left, int64_t n, bool front, int64_t *lo, int64_t *hi)
 {

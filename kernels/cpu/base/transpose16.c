@@ -18,7 +18,8 @@
 #include <immintrin.h>
 #endif
 
-enum { CHUNK = 1024, GRAIN = 4 }; /* number of pixels per unit of work; minimum number of units per thread */
+/* CHUNK: number of pixels per unit of work. GRAIN: minimum number of units per thread. */
+enum { CHUNK = 1024, GRAIN = 4 };
 
 bool
 transpose16_of(const struct prim_layout *plain, struct transpose16 *t)

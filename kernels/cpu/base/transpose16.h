@@ -11,8 +11,8 @@
 #include <dnnl.h>
 
 /* The sizes of an image in both layouts. An image has `blocks` blocks of sixteen channels, with `places` pixels
- * each. Strides in floats: plain_image from image to image in the NCHW (plain) layout, inner_image from image to
- * image in the layout with channels innermost, `apart` from channel to channel in the plain layout. */
+ * each. Strides are in floats. plain_image: stride between images in the NCHW (plain) layout. inner_image: stride
+ * between images in the layout with channels innermost. apart: stride between channels in the plain layout. */
 struct transpose16 {
     int64_t images, blocks, places, apart, plain_image, inner_image;
 };

@@ -36,7 +36,8 @@ extern HAS_LANES double pow(double x, double y);
 
 enum { EIGHT = 8 };
 
-/* Attributes of a call, which are equal for all elements. */
+/* Attributes of a call. order: attribute 0, which is the approximation of gelu, or the order of the derivative of
+ * a power. */
 struct given {
     int64_t order;
 };

@@ -167,8 +167,8 @@ wide_drop(void *state)
     free(w);
 }
 
-/* Calls the callback `doubts` (a check for infinities and NaN) of the operator's first other variant that has one;
- * returns false if no other variant has one. */
+/* Calls the callback `doubts` (a check for infinities and NaN) of another variant of the operator: the first
+ * variant that has this callback. Returns false if no other variant has it. */
 bool
 wide_nonfinite(const struct kcall *k)
 {

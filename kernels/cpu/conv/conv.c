@@ -184,7 +184,7 @@ is_product(const struct attr *a, const struct three *t)
     return plain;
 }
 
-/* ---- parts: images, rows and channels ---- */
+/* ---- dividing a long convolution into parts: images, rows and channels ---- */
 
 /* Limits of a part. flops: about a thirtieth of a second of one core. rows: minimum rows of y in a band; smaller
  * bands would read many rows of the image twice. channels: the number of channels is a multiple of this; oneDNN is
@@ -208,8 +208,9 @@ enum { LANES = 16 }; /* number of channels that oneDNN computes together */
  * computed channels. */
 struct cut {
     int64_t images, rows, groups, channels;
-    int64_t bands, parts; /* number of bands of rows; number of parts into which groups or channels are divided */
-    bool product;         /* true: bands are computed as matrix products on NCHW */
+    /* bands: number of bands of rows. parts: number of parts into which groups or channels are divided. */
+    int64_t bands, parts;
+    bool product; /* true: bands are computed as matrix products on NCHW */
 };
 
 /* Returns true if oneDNN gathers windows for matrix products (im2col). Such a convolution reaches a third of the
@@ -427,7 +428,7 @@ x_new(const struct kcall *k, const struct three *t, const struct three *whole, i
     return prim_new(pd, 3, arg, k->threads, prim, scratch_bytes);
 }
 
-/* ---- convolutions as matrix products: channels by pixels, or channels by channels ---- */
+/* ---- computing convolutions as matrix products: channels by pixels, or channels by channels ---- */
 
 static struct prim_layout
 matrix(const struct view *v, int64_t rows, int64_t cols, int64_t row, int64_t col)
@@ -484,7 +485,7 @@ w_product_new(const struct kcall *k, const struct three *t, const struct three *
     return product_new(&x, &y, &w, k->threads, prim, scratch_bytes);
 }
 
-/* ---- forward (y), and the gradient of x ---- */
+/* ---- computing y (forward) and the gradient of x ---- */
 
 /* The functions that differ between the forward pass and the gradient of x. Each shape of a band has one
  * primitive, which is executed for all bands of that shape, in all images and channels. */
@@ -588,15 +589,16 @@ conv_drop(void *state)
     free(c);
 }
 
-/* ---- the gradient of the weights: a sum over images and bands ---- */
+/* ---- computing the gradient of the weights: a sum over images and bands ---- */
 
 enum { X, DY };
 
 struct conv_w {
     struct cut cut;
     struct three whole;
-    bool sums;           /* true: parts are accumulated in f32 */
-    size_t sum, scratch; /* size of an f32 sum, aligned; size of the primitives' scratch; both in bytes */
+    bool sums; /* true: parts are accumulated in f32 */
+    /* sum: size of an f32 sum, aligned; scratch: size of the primitives' scratch; both in bytes */
+    size_t sum, scratch;
     int64_t nprim;
     /* Two primitives per band: the first for the number of images of a part, the second for the remaining images.
      * NULL: the primitive of an earlier band has the same shape. */

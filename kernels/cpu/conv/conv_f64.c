@@ -17,10 +17,11 @@ enum { STRIDE, PADDING, DILATION }; /* attributes of conv2d and its gradients */
 
 struct windows {
     const struct view *x, *w, *y;
-    /* Numbers of groups and images; numbers of input channels and of kernels per group. */
+    /* groups, images: numbers of groups and of images. channels, kernels: numbers of input channels and of
+     * kernels per group. */
     int64_t groups, images, channels, kernels;
     int64_t size[2], kernel[2], result[2], stride[2], padding[2], dilation[2];
-    int64_t deep, wide; /* rows (c p q) and columns (u v) of the window matrix */
+    int64_t deep, wide; /* deep, wide: number of rows (c p q) and of columns (u v) of the window matrix */
     char *scratch;
     size_t workspace; /* size of a thread's scratch, bytes */
 };

@@ -17,7 +17,7 @@ struct window {
 /* The windows of a plane. Arrays have the values for height, then for width. */
 struct plane {
     struct window window[2];
-    int64_t n[2], m[2]; /* sizes of the image; numbers of windows */
+    int64_t n[2], m[2]; /* n: height and width of the image; m: number of windows in each direction */
     bool count_padding; /* true: the divisor of a mean counts padding */
     int lanes;          /* number of planes that are computed at once: 1, or PLANE_LANES interleaved planes */
 };

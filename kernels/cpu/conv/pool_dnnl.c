@@ -83,7 +83,7 @@ mean_back_accepts(const struct kcall *k, const struct plane *p)
     return !plane_mean_back_is_long(p) && is_fast(p, &k->out[0], &k->in[0], k->threads, pool_backward);
 }
 
-/* ---- a number of images at a time, as for convolutions (cpu/conv/conv.c) ---- */
+/* ---- running a number of images at a time, as for convolutions (cpu/conv/conv.c) ---- */
 
 static int64_t
 images_at_once(const struct view *x, const struct view *y, int threads)

@@ -64,7 +64,7 @@ step_type(const struct call *c)
     return narrow ? COMP_I32 : type;
 }
 
-/* ---- lanes: operands and outputs along the loops ---- */
+/* ---- lanes: the layouts of operands and outputs, as strides of the loops ---- */
 
 /* Returns the stride of view v in dimension d of loops over ndim dimensions; 0 if the view is broadcast along d. */
 static int64_t
@@ -74,8 +74,8 @@ broadcast_stride(const struct view *v, int d, int ndim)
     return own < 0 || v->dim[own] == 1 ? 0 : v->stride[own];
 }
 
-/* Makes loops over the dimensions of `walk`. Leaves out dimensions of size one, and merges neighbouring dimensions
- * that are contiguous in every lane. */
+/* Makes loops over the dimensions of `walk`. Leaves out dimensions of size one. Merges neighbouring dimensions
+ * that are contiguous in every operand and output (lane). */
 static void
 make_loops(struct elt *e, const struct view *walk, const struct view *const *view)
 {
@@ -114,8 +114,8 @@ lane_constant(const struct elt *e, const struct lane *l)
     return true;
 }
 
-/* Returns true if the lane has one element per row and rows are so long that tile.c reads the element as a scalar.
- * On one Zen 4 (EPYC) core, f32{512, 1024} and f32{512, 1} then take 48 us instead of 226. */
+/* Returns true if the operand (lane) has one element per row, and rows are so long that tile.c reads the element
+ * as a scalar. On one Zen 4 (EPYC) core, f32{512, 1024} and f32{512, 1} then take 48 us instead of 226. */
 static bool
 lane_by_row(const struct elt *e, const struct lane *l)
 {
@@ -130,7 +130,7 @@ lane_repeats(const struct elt *e, const struct lane *l)
     return l->stride[e->nloop - 1] == 1;
 }
 
-/* Returns true if the elements of a block are contiguous in this lane. */
+/* Returns true if the elements of a block are contiguous in memory in this operand or output (lane). */
 static bool
 lane_runs(const struct elt *e, const struct lane *l)
 {
@@ -169,7 +169,7 @@ mark_far(struct elt *e, bool unread)
     }
 }
 
-/* ---- slots: where steps read operands ---- */
+/* ---- slots: the operands and earlier results that steps read ---- */
 
 static struct site
 new_area(struct elt *e, enum compute type, enum slot_kind kind)
@@ -180,7 +180,8 @@ new_area(struct elt *e, enum compute type, enum slot_kind kind)
     return (struct site){IN_SCRATCH, e->narea++};
 }
 
-/* Returns the index of a slot that equals `want`; adds the slot if there is none. */
+/* Returns the index of the slot that equals `want`; adds the slot if it is missing. A slot is an operand or an
+ * earlier result, in the form in which a step reads it. */
 static int
 chain_slot(struct elt *e, struct slot want)
 {
@@ -217,7 +218,7 @@ loads_halves(enum dtype d, const struct step *s)
     return dtype_is_half(d) && s->tile && s->type == COMP_F32;
 }
 
-/* Returns the slot of argument k of the step, which is an operand of the chain. */
+/* Returns the slot from which the step reads its argument k, which is an operand of the chain. */
 static int
 operand_slot(struct elt *e, const struct fuse_step *step, int k, const struct step *by)
 {
@@ -324,8 +325,9 @@ takes_value(const struct elt *e, int i, int k)
     return s->kind == SLOT_RESULT || (s->type == COMP_F32 && loads_halves((enum dtype)from->call->out[0].dtype, from));
 }
 
-/* Returns true if step i can be added to the part. Results are converted only after the whole part, so the step
- * may not read a converted result of the part from memory. It may read the last value, which is in registers. */
+/* Returns true if step i can be added to the part, that is, computed in one pass with the steps before it.
+ * Results are converted only after the whole part, so the step may not read a converted result of the part from
+ * memory. It may read the last value, which is in registers. */
 static bool
 part_has_step(const struct elt *e, const struct part *p, int i)
 {
@@ -389,8 +391,8 @@ is_read(const struct elt *e, int index)
     return false;
 }
 
-/* Returns where step `index` stores its result: the area of an earlier result that neither this step nor a later
- * one reads, else a new area. */
+/* Returns the scratch buffer (area) in which step `index` stores its result. Reuses the area of an earlier result
+ * that neither this step nor a later one reads; otherwise adds an area. */
 static struct site
 result_area(struct elt *e, int index)
 {
@@ -399,7 +401,8 @@ result_area(struct elt *e, int index)
         struct step *past = &e->step[i];
         if (past->at.lane != IN_SCRATCH || past->last >= index || compute_bytes(past->type) != compute_bytes(s->type))
             continue;
-        past->last = RUN_STEP; /* the step's result overwrites the result of step i */
+        /* step i's result is now overwritten, so no later step may take over the area from step i */
+        past->last = RUN_STEP;
         return past->at;
     }
     return new_area(e, s->type, SLOT_RESULT);
@@ -448,8 +451,8 @@ spans_rows(const struct elt *e)
     return can;
 }
 
-/* Chooses the block size. The more areas a chain has, the shorter its blocks, so that all areas fit into the
- * first-level cache. */
+/* Chooses the block size. The more scratch buffers (areas) a chain has, the shorter its blocks, so that all areas
+ * fit into the first-level cache. */
 static void
 choose_block(struct elt *e)
 {
@@ -482,7 +485,7 @@ lay_out_scratch(struct elt *e)
     }
 }
 
-/* ---- programs for tile.c ---- */
+/* ---- writing the programs for tile.c ---- */
 
 static struct instruction *
 emit_instruction(struct elt *e, int code)
@@ -618,7 +621,7 @@ emit_parts(struct elt *e)
     }
 }
 
-/* ---- the whole program ---- */
+/* ---- compiling a whole chain ---- */
 
 int
 elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,

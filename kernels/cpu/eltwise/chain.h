@@ -27,10 +27,11 @@
 #include "kernels/cpu/base/fuse.h"
 #include "runtime/data/arena.h"
 
-enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 }; /* limits of a chain: operands and outputs, slots, steps */
+/* maximum numbers, per chain: RUN_LANE of operands and outputs; RUN_SLOT of slots; RUN_STEP of steps */
+enum { RUN_LANE = 64, RUN_SLOT = 128, RUN_STEP = 64 };
 
-/* The location of a block. lane: number of the operand or output that holds the block; IN_SCRATCH: area `area` of
- * scratch holds it; NOWHERE: it is not stored. */
+/* The location of a block. lane: number of the operand or output that holds the block; IN_SCRATCH: buffer `area`
+ * in scratch holds it; NOWHERE: the block is not stored. */
 enum { IN_SCRATCH = -1, NOWHERE = -2 };
 struct site {
     int lane, area;
@@ -109,7 +110,7 @@ struct lane {
 struct elt {
     int nloop;
     int64_t size[MAX_DIM]; /* sizes of the loops, outermost first */
-    int64_t numel, row;    /* number of elements of an output; number of elements of a row */
+    int64_t numel, row;    /* numel: number of elements of an output; row: number of elements of a row */
     bool rows;             /* true: a block is several whole rows; false: a piece of one row */
     bool loads;            /* true: a run loads at least one operand into scratch */
     bool streams;          /* true: at least one result is streamed past the caches */
@@ -117,12 +118,15 @@ struct elt {
     int nin, nout, nstep, nslot, npart, ncode, narea;
     struct lane *lane; /* layouts of the operands, then of the outputs */
     struct step *step;
-    struct slot *slot; /* slots; those of operands are the first `noperand` */
+    /* slots: operands and results as steps read them; those of operands are the first `noperand` */
+    struct slot *slot;
     struct part *part;
     struct instruction *code;
     struct area *area;
     int noperand;
-    size_t scratch; /* size of one thread's scratch, bytes; it holds the program with addresses, then the areas */
+    /* size of one thread's scratch, bytes. Scratch holds the thread's copy of the tile.c instructions, with the
+     * addresses of the current block, and then the buffers for blocks of operands and results. */
+    size_t scratch;
     int threads;
 };
 
@@ -130,7 +134,7 @@ struct elt {
  * still use i32. */
 enum compute chain_type(const struct call *c);
 /* Sets the loops over the dimensions of `walk`, and the layouts of e's operands and outputs in these loops.
- * view[i]: the view of lane i. */
+ * view[i]: the view of operand or output i; operands are counted first. */
 void chain_lanes(struct elt *e, const struct view *walk, const struct view *const *view);
 /* Returns the location of the block that a slot refers to. */
 struct site chain_site(const struct elt *e, int slot);

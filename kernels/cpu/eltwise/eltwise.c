@@ -27,10 +27,12 @@ elt_scratch(const struct elt *e)
 struct run {
     void *const *in, *const *out;
     char *scratch;
-    struct tile_step *code; /* in scratch: the programs for tile.c, with addresses in the current block as operands */
-    /* Position of the current row in the loops; offset of the row in each lane, elements. */
+    /* copy of the instructions for tile.c, with the addresses of the current block; stored in scratch */
+    struct tile_step *code;
+    /* at: position of the current row in the loops. offset: offset of that row in each operand and output,
+     * elements. */
     int64_t at[MAX_DIM], offset[RUN_LANE];
-    int64_t column, done; /* position in the row, elements; number of elements before this block */
+    int64_t column, done; /* column: position in the row, elements; done: number of elements before this block */
     int64_t stop;         /* end of this thread's share: index of its last element plus 1 */
     bool repeated;        /* true: the operands that have one row for all rows are already loaded */
 };
@@ -41,7 +43,7 @@ lane_data(const struct elt *e, const struct run *r, int i)
     return i < e->nin ? r->in[i] : r->out[i - e->nin];
 }
 
-/* Returns the address of the block's first element in lane i. */
+/* Returns the address of the block's first element in lane i (an operand or output). */
 static char *
 lane_here(const struct elt *e, const struct run *r, int i)
 {
@@ -70,7 +72,8 @@ next_block_row(const struct elt *e, struct run *r)
     }
 }
 
-/* Advances the run by n rows. Only the last of them may leave the innermost loop around rows. */
+/* Advances the position of the run by n rows. Only the step to the row after the last of them may end the
+ * innermost loop around rows. */
 static void
 next_rows(const struct elt *e, struct run *r, int64_t n)
 {
@@ -84,8 +87,8 @@ next_rows(const struct elt *e, struct run *r, int64_t n)
 
 enum { ROWS = 256, SHORT = 16 };
 
-/* Returns the number of rows, from the current row on, that the loop around rows still has before an outer loop
- * advances; at most `left` and ROWS. The distance between these rows is constant in every lane. */
+/* Returns the number of rows, from the current row on, before a loop outside the loop around rows advances; at
+ * most `left` and ROWS. The distance between these rows is constant in every operand and output. */
 static int64_t
 rows_alike(const struct elt *e, const struct run *r, int64_t left)
 {
@@ -211,7 +214,8 @@ compute_tiles(const struct elt *e, struct run *r, const struct part *p, int64_t 
     tile_run(e->step[p->first].type, &r->code[p->code], row, n / row);
 }
 
-/* Stores a step's result in its output and, converted, in each slot from which later steps read it. */
+/* Stores a step's result in its output and, converted, in each block of scratch (slot) from which later steps
+ * read it. */
 static void
 give_result(const struct elt *e, struct run *r, const struct step *s, int64_t n)
 {
@@ -273,7 +277,8 @@ load_constants(const struct elt *e, struct run *r)
     }
 }
 
-/* Copies the programs into scratch. Sets the addresses of operands in scratch, which are the same for all blocks. */
+/* Copies the chain's instructions for tile.c into scratch. Sets the addresses of operands in scratch, which are
+ * the same for all blocks. */
 static void
 load_code(const struct elt *e, struct run *r)
 {
@@ -304,8 +309,8 @@ run_elt_blocks(const struct elt *e, struct run *r)
     if (e->streams) tile_fence();
 }
 
-/* Limits in elements. GRAIN: minimum elements per thread; LONG_ROW: longest rows of which each call computes at
- * least two. */
+/* Limits in elements. GRAIN: minimum per thread. LONG_ROW: rows up to this length are computed at least two at a
+ * time by a thread. */
 enum { GRAIN = 4096, LONG_ROW = 16384 };
 
 /* The work that the threads of a team share, in units. If rows are short, a unit is a row, so that short rows are
@@ -339,8 +344,8 @@ elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch)
     if (e->numel == 0) return;
     int64_t unit = e->rows ? e->row : 1;
     struct work w = {e, in, out, scratch, unit, e->numel / unit};
-    /* A call must find its start in the loops. In a call of one row this would take a sixth of the time, so a call
-     * has at least two rows. */
+    /* Each call of run_range() first finds its position in the loops. For a call of one row this would take a
+     * sixth of the time, so a call has at least two rows. */
     int64_t least = unit <= LONG_ROW && w.nunit >= 2 * e->threads ? 2 : 1;
     team_shares(e->threads, w.nunit, MAX(GRAIN / unit, least), run_range, &w);
 }

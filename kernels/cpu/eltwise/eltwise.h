@@ -11,8 +11,9 @@
 #include "runtime/data/arena.h"
 
 struct elt;
-/* Makes the program in arena a. Copies the calls and the views; the data of views may be NULL. All outputs must
- * have equal local sizes, to which every operand is broadcast. unread: true: nothing reads the outputs soon. */
+/* Compiles a chain of nstep calls into a program, in arena a. Copies the calls and the views; the data of views
+ * may be NULL. All outputs must have equal local sizes, to which every operand is broadcast. unread: true:
+ * nothing reads the outputs soon. */
 int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
             const struct view *out, int threads, bool unread, struct elt **e);
 size_t elt_scratch(const struct elt *e);

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* AHEAD: prefetch distance; one core reads that much from memory in about 100 ns; LINE: cache line; both in bytes. */
+/* AHEAD: prefetch distance, bytes; one core reads this many bytes from memory in about 100 ns. LINE: size of a
+ * cache line, bytes. */
 enum { AHEAD = 4096, LINE = 64 };
 
 /* Modes of the loops, as bits. TILE_BACK: rows are processed from end to start. TILE_OVER: the last tile of a row

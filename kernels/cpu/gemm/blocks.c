@@ -36,7 +36,7 @@ blocks_coding(const struct call *c)
     return coding_find(name);
 }
 
-/* ---- rows of x ---- */
+/* ---- rounding the rows of x ---- */
 
 /* A row of x, and its rounded elements: element = scale * (2^15 high + low). */
 struct rounded {
@@ -85,7 +85,7 @@ round_row(struct rounded *r)
     }
 }
 
-/* ---- products of one row of x with STREAMS rows of weights ---- */
+/* ---- multiplying one row of x by STREAMS rows of weights ---- */
 
 typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
 
@@ -187,7 +187,8 @@ struct blocks {
     rows_product *product;
     int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has at most FEW rows */
     int threads;
-    size_t each, at;     /* scratch per thread, bytes; offset of the decoded panel in it, bytes */
+    /* each: scratch per thread, bytes. at: offset of the decoded panel in a thread's scratch, bytes. */
+    size_t each, at;
     struct prim *prim[]; /* product of x and a panel, one per thread */
 };
 

@@ -36,20 +36,20 @@ static const struct {
 } sizes[] = {{256, {256, 240}}, {128, {128, 113}}, {64, {64, 49}}, {32, {32, 17}},
              {16, {9, 5}},      {4, {1, 3}},       {1, {1, 1}}};
 enum { NSIZE = countof(sizes), PANEL = 512 };
-enum { ALONE = 16 }; /* maximum number of rows that a call with one entry (n = 1) computes row by row */
+enum { ALONE = 16 }; /* maximum number of rows that are computed one by one in a call with n = 1 */
 
 /* The two products of a gradient, which is a sum over pieces of rows: FIRST sets the sum, MORE adds to it. */
 enum { FIRST, MORE, NPRODUCT };
 struct experts {
     enum dtype dtype; /* dtype of factors; sums use this dtype's compute type */
-    /* Number of columns per panel (one unit of work); number of panels. The last panel may overlap the previous one. */
+    /* panel: number of columns per panel. npanel: number of panels. The last panel may overlap the previous one. */
     int64_t panel, npanel;
     int64_t rows; /* maximum number of rows in a product */
     int threads;
     bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
-    /* Offset of each matrix in a worker's scratch, after the product's own scratch; size of a worker's scratch;
-     * both in bytes. */
+    /* at: offset of each matrix in a worker's scratch, after the product's own scratch, bytes. each: size of a
+     * worker's scratch, bytes. */
     size_t at[NMATRIX], each;
     struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
@@ -62,7 +62,8 @@ expert_part_size(const struct experts *e, int64_t left)
     return i;
 }
 
-/* Consecutive rows of one expert that one product multiplies. size: index of the product in `sizes`. */
+/* A piece: n consecutive rows of one expert, from row `first` on. One matrix product computes all of them. size:
+ * index in `sizes` of the number of rows for which this product was created. */
 struct piece {
     int64_t first, n;
     int size;
@@ -247,13 +248,14 @@ experts_drop(void *state)
     free(e);
 }
 
-/* ---- the rows of each expert ---- */
+/* ---- listing the rows of each expert ---- */
 
 struct experts_run {
     const struct kcall *k;
     const struct experts *e;
     const struct view *w, *y; /* y: the result or its gradient; rows are counted over groups, then n, then t */
-    /* Rows of expert i are row[first[i]], row[first[i] + 1], ...; units of work of expert i start at unit[i]. */
+    /* The rows of expert i are row[first[i]], row[first[i] + 1], ...; the units of work of expert i are numbered
+     * from unit[i] on. */
     int64_t nexpert, *first, *unit, *row;
     char *scratch; /* scratch of all workers */
 };
@@ -291,7 +293,7 @@ experts_run_of(const struct kcall *k, const struct experts *e, const struct view
     return r;
 }
 
-/* ---- units of work ---- */
+/* ---- computing units of work: a panel of an expert's matrix for a piece of its rows ---- */
 
 /* Returns the offset of matrix e in w, in elements. */
 static int64_t

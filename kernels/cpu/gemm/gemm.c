@@ -24,7 +24,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- the struct gemm of a call ---- */
+/* ---- converting a call to a struct gemm: sizes and strides ---- */
 
 static int64_t
 gemm_size(const struct view *v, int d)
@@ -213,7 +213,8 @@ bool
 gemm_takes(const struct kcall *k, int i)
 {
     struct view twice[] = {k->in[i], k->in[i]};
-    bool alone = k->call->op->host.sums_leading; /* contract: checks operand i without the other operand's strides */
+    /* a contract call: operand i is checked without the other operand's strides */
+    bool alone = k->call->op->host.sums_leading;
     struct gemm g;
     return gemm_of(&(struct kcall){.call = k->call, .in = alone ? twice : k->in, .out = k->out}, &g) &&
            matrix_settle(&g.x[i]);
@@ -515,7 +516,7 @@ gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     return gemm_make(&g, k->threads, state, scratch_bytes);
 }
 
-/* ---- few rows by a column-major matrix: products of the transposes (gemm_transposed.h) ---- */
+/* ---- multiplying few rows by a column-major matrix, as the product of the transposes (gemm_transposed.h) ---- */
 
 static bool
 turned_of(const struct kcall *k, struct gemm_transposed_sizes *t)

@@ -14,7 +14,7 @@ struct matrix {
     int64_t row, col; /* strides, in elements, between rows and between columns */
 };
 struct batch {
-    int64_t size, step[NMATRIX]; /* number of products; stride of each matrix, elements (0: broadcast) */
+    int64_t size, step[NMATRIX]; /* size: number of products; step: stride of each matrix, elements; 0: broadcast */
 };
 struct gemm {
     enum dtype dtype[NMATRIX]; /* dtype of each matrix; c may be f32 if a and b are 16-bit floats */

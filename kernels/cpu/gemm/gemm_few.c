@@ -72,16 +72,17 @@ few_at_once(bool halves)
     return halves ? FEW_PAIRED : LANES;
 }
 
-/* Addresses of the columns of b and c that one turn computes (up to four). b_step, c_step: distances to the
- * columns of the next turn. */
+/* Addresses of the columns of b and c in the current turn. A turn computes up to four columns, one per stream.
+ * b_step, c_step: distances to the columns of the next turn. */
 struct streams {
     const void *b[STREAMS];
     float *c[STREAMS];
-    int64_t b_step, c_step; /* step in b, bytes; step in c, elements */
+    int64_t b_step, c_step; /* distances to the columns of the next turn: in b bytes, in c elements */
     int64_t each;           /* number of turns that compute four columns; the next turn computes the rest */
     int n;                  /* number of columns of c that this turn writes */
     bool alone;             /* true: the core has a good hardware prefetcher */
-    int64_t ahead;          /* distance of prefetches on other cores, bytes */
+    /* prefetch distance on cores without a good hardware prefetcher, bytes */
+    int64_t ahead;
 };
 
 /* Sets stream i to column j of b and c. */

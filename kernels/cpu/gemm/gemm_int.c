@@ -82,8 +82,8 @@ struct ints {
     int64_t per; /* number of pieces into which each product is divided */
 };
 
-/* Replaces g by its transpose, and sets *swapped, if c then has few rows, or else becomes row-major. Returns true
- * if c has few rows or is row-major. */
+/* Replaces g by its transpose and sets *swapped in two cases: the transposed c has few rows, or c has many rows
+ * and is not row-major. Returns true if c then has few rows or is row-major. */
 static bool
 choose_swap(struct gemm *g, bool *swapped)
 {

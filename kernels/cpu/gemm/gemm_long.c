@@ -17,11 +17,12 @@ enum { FIRST, MORE, NPRODUCT };
 /* Maximum number of entries of a result. oneDNN divides larger results among more than 32 threads without
  * splitting k. */
 enum { SMALL = 1 << 16 };
-/* GROUPS: maximum number of groups of parts; SUMS: maximum number of entries in all groups' sums. */
+/* GROUPS: maximum number of groups into which the parts of k are divided. SUMS: maximum number of entries in the
+ * sums of all groups. */
 enum { GROUPS = 64, SUMS = 1 << 20 };
 struct of_long {
     int64_t first, part, nparts, ngroups;
-    /* Offset of the product in a worker's scratch; size of a worker's scratch; both in bytes. */
+    /* product_at: offset of the product in a worker's scratch, bytes. each: size of a worker's scratch, bytes. */
     size_t product_at, each;
     int threads;
     struct prim *product[]; /* NPRODUCT oneDNN products for each thread */

@@ -11,7 +11,7 @@
 
 #include "runtime/base/stop.h"
 
-/* ---- a few rows of floats ---- */
+/* ---- multiplying a few rows of floats ---- */
 
 /* Returns true if the loops of gemm_few.c can read b in place and are faster than oneDNN. b must be column-major,
  * or row-major with short rows, like the values of a head. Long sums of one row also use these loops, because
@@ -24,7 +24,8 @@
 static bool
 few_goes_on(const struct gemm *g)
 {
-    enum { SHORT = 128, MOST = 1 << 17 }; /* maximum number of elements in a row of b; in all of b */
+    /* SHORT: maximum number of elements in a row of b; MOST: maximum number in all of b */
+    enum { SHORT = 128, MOST = 1 << 17 };
     const struct matrix *b = &g->x[B];
     if (b->row == 1) return g->x[A].col == 1;
     bool little = b->cols <= SHORT && b->rows * b->cols <= MOST;
@@ -74,7 +75,7 @@ struct few_batch {
     struct few first;
     /* If a and b are bf16: address of c, which receives finished columns in its own dtype. */
     char *halves;
-    int64_t shares; /* number of shares, one per thread, in few_level() */
+    int64_t shares; /* number of shares into which few_level() divides the columns, one per thread */
 };
 
 /* Computes columns lo .. hi - 1 of a product. A long k is computed in parts. */
@@ -168,7 +169,7 @@ few_level(void *arg, int64_t share, int64_t lo, int64_t hi)
     gemm_few_turns(&all->first, few_share(all, share), lo, hi);
 }
 
-/* Returns true if few_level() can divide the product among `shares` threads. */
+/* Returns true if few_level() can divide the product among `threads` threads. */
 static bool
 few_is_level(const struct few_batch *all, int64_t threads)
 {
@@ -267,7 +268,7 @@ struct small_batch {
     struct gemm g;
     const float *a, *b;
     float *c;
-    int64_t down, across; /* number of squares in a column, and in a row, of a product */
+    int64_t down, across; /* down: number of squares in a column of a product; across: number in a row */
 };
 enum { SIDE = 64 };
 

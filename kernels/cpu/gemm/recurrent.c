@@ -28,7 +28,7 @@ struct recurrent {
     struct recur r;
     int threads;
     int64_t nblock;
-    size_t product_bytes, each; /* scratch of a product; scratch of a thread; both in bytes */
+    size_t product_bytes, each; /* product_bytes: scratch of a product; each: scratch of a thread; both in bytes */
     struct prim *product[][NBLOCK];
 };
 

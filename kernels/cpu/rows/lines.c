@@ -477,7 +477,8 @@ lines_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 struct side {
     bool in_place;
     char *data;
-    int64_t line_bytes, room; /* size of a line in the compute type, bytes; size of scratch per thread, bytes */
+    /* line_bytes: size of a line in the compute type, bytes. room: scratch per thread, bytes. */
+    int64_t line_bytes, room;
 };
 
 struct work {
@@ -485,8 +486,8 @@ struct work {
     const struct kcall *k;
     const struct reals *f;
     struct side side[LINE_VIEWS];
-    /* Number of neighbouring lines in a group; number of groups per outer position; size of a thread's scratch,
-     * bytes. */
+    /* step: number of neighbouring lines in a group. per: number of groups per outer position. room: size of a
+     * thread's scratch, bytes. */
     int64_t step, per, room;
     bool in_place; /* true: the lines of all views are used in place */
 };

@@ -15,8 +15,8 @@ struct lines {
     int64_t outer, size, inner;
 };
 struct lines lines_of(const struct view *v, int axis);
-/* Sets *l to the lines along all dimensions d with gone[d], merged into one axis. Returns false if these dimensions
- * are not adjacent. */
+/* Sets *l to the lines along all dimensions d for which gone[d] is true, merged into one axis. Returns false if
+ * these dimensions are not adjacent. */
 bool lines_over(const struct view *v, const bool *gone, struct lines *l);
 
 enum { LINE_VIEWS = 4, LINES_TOGETHER = 16 };

@@ -41,7 +41,7 @@ struct stats {
 struct task {
     const struct norm *s;
     const struct view *x, *dy, *weight, *bias, *to;
-    double *sum; /* for each lot of rows: n sums for dw, then n sums for db */
+    double *sum; /* for each group of rows (lot): n sums for dw, then n sums for db */
 };
 
 static struct row
@@ -96,7 +96,7 @@ scale_shift(int64_t n, const float *x, struct stats t, const float *weight, cons
 /* Coefficients of a row's gradient dx (norm_backward(), norm.h). */
 struct slope {
     struct stats stats;
-    float mean_u, scale; /* mean of u; mean of (u xhat) times rstd (norm.h) */
+    float mean_u, scale; /* mean_u: mean of u; scale: mean of (u xhat) times rstd (norm.h) */
 };
 
 /* Computes dx of up to ABREAST rows, and adds the rows' contributions to dw and db. First adds up the
@@ -352,7 +352,7 @@ forward_rows_f32(void *arg, int64_t lo, int64_t hi)
         for (int64_t r = lo; r < hi; r += ABREAST) forward_rows(t, r, (int)MIN(hi - r, ABREAST));
 }
 
-/* Computes the sums of gradient_sums() for a row, around `mean`. */
+/* Computes, for a row, the four sums of gradient_sums() (norm_level.inc), with distances from `mean`. */
 static struct stats
 backward_sums(const struct task *t, int64_t r, float mean, double sum[4])
 {
@@ -409,8 +409,8 @@ backward_abreast(const struct task *t, int64_t r, int rows, const struct slope *
     }
 }
 
-/* Returns the number of lots of rows. Each lot has its own sums. The number depends on sizes alone, so that
- * results do not depend on the number of threads. */
+/* Returns the number of groups of rows (lots). Each group has its own sums. The number depends on sizes alone, so
+ * that results do not depend on the number of threads. */
 static int64_t
 lots_of(const struct norm *s)
 {
@@ -446,8 +446,8 @@ backward_lots(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* Adds the sums of all lots, in order, to the sums of the first lot, for columns lo to hi - 1. The columns of dw
- * are numbered first, then those of db. */
+/* Adds the sums of all groups of rows (lots), in order, to the sums of the first group, for columns lo to hi - 1.
+ * The columns of dw are numbered first, then those of db. */
 static void
 fold_lots(void *arg, int64_t lo, int64_t hi)
 {
@@ -456,7 +456,7 @@ fold_lots(void *arg, int64_t lo, int64_t hi)
     for (int64_t lot = 1; lot < nlot; lot++) norm_accumulate(hi - lo, t->sum + lot * n + lo, t->sum + lo);
 }
 
-/* ---- forward and backward ---- */
+/* ---- running forward and backward on all threads ---- */
 
 static const double *
 given(const struct view *v)

@@ -146,7 +146,7 @@ add_gradients(int64_t n, const double *x, const double *dy, struct stats t, doub
     }
 }
 
-/* ---- division among threads ---- */
+/* ---- dividing rows among threads ---- */
 
 static void
 forward_row_f64(const struct task *t, const double *x, double *y)
@@ -207,7 +207,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
     }
 }
 
-/* ---- forward, gradient, gradient of the weights ---- */
+/* ---- computing y, the gradient of x, and the gradients of the weights ---- */
 
 static int64_t
 grain_f64(const struct norm *s)

@@ -29,8 +29,8 @@
 #include <math.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
-/* Limits in elements. SHORT: reduced rows with fewer elements count as short; NARROW: up to this length, kept rows
- * are joined side by side. */
+/* Limits in elements. SHORT: a row that is reduced counts as short if it has fewer elements. NARROW: rows that
+ * are not reduced are joined side by side up to this length. */
 enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* minimum number of elements per thread */
@@ -342,18 +342,19 @@ struct reduction {
     const char *x;
     char *y;
     enum dtype in, out;
-    enum compute type, wide; /* compute type of the elements read; compute type of accumulators */
+    enum compute type, wide; /* compute types: `type` of the elements read, `wide` of the accumulators */
     size_t in_bytes, out_bytes, wide_bytes;
     struct loops_of f;
     enum reduce reduce;
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
     bool row_gone, far; /* row_gone: the row is reduced; far: the operand is larger than the caches */
-    int64_t piece;      /* number of elements of a kept row that are computed together, at most BLOCK */
+    /* number of elements of a row (if it is not reduced) that are computed together, at most BLOCK */
+    int64_t piece;
 };
 
-/* If the innermost loop (the row) is reduced, and the innermost kept loop is longer, makes that kept loop the row.
- * Otherwise there would be one call per short row, which is expensive. */
+/* If the innermost loop (the row) is reduced, and the innermost loop that is kept (not reduced) is longer, makes
+ * that kept loop the row. Otherwise there would be one call per short row, which is expensive. */
 static void
 kept_last(struct loop *all, bool *gone, int n)
 {
@@ -545,9 +546,9 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
     return true;
 }
 
-/* Accumulates all rows of one kept position. in: offset of the first row. If rows are kept (the innermost
- * dimension is not reduced), reads n elements of each row, starting at element `first`. If rows are reduced, reads
- * whole rows. */
+/* Accumulates all rows of one kept position (an index over the loops that are not reduced). in: offset of the
+ * first row. If rows are kept (the innermost dimension is not reduced), reads n elements of each row, starting at
+ * element `first`. If rows are reduced, reads whole rows. */
 static void
 accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void *accumulator)
 {
@@ -561,7 +562,8 @@ accumulate(const struct reduction *p, int64_t in, int64_t first, int64_t n, void
     } while (advance_loop(p->gone, p->ngone - several, at, &in, &out));
 }
 
-/* Sets the offsets of kept position i in the operand and in the result. */
+/* Sets *in and *out to the offsets of kept position i in the operand and in the result, and at[] to its index in
+ * each loop. Kept positions are counted over the loops that are not reduced. */
 static void
 kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t *out)
 {
@@ -597,8 +599,8 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
     return true;
 }
 
-/* Computes results lo .. hi - 1 of reduced rows. Neighbouring results along the innermost kept loop are computed
- * together, as many as fit into a block. */
+/* Computes results lo .. hi - 1 of reduced rows. Neighbouring results along the innermost loop that is not
+ * reduced are computed together, as many as fit into a block. */
 static void
 fold_range(void *arg, int64_t lo, int64_t hi)
 {

@@ -11,7 +11,7 @@
 int reduce_rule(const struct call *c, struct str *rule);
 /* Writes the SBP rule of a call whose reduced dimensions must not be split. */
 int reduce_rule_unsplit(const struct call *c, struct str *rule);
-/* Fails with E_SHAPE if the call is a maximum or minimum of no elements. */
+/* Implements infer() for reductions: fails with E_SHAPE if the call is a maximum or minimum of no elements. */
 int reduce_infer(const struct call *c, int64_t *size);
 void reduced_dims(const struct call *c, bool *gone); /* sets gone[d] to true if dimension d is reduced */
 int64_t reduced_count(const struct call *c); /* returns the number of elements per result, in the global tensor */

@@ -24,14 +24,15 @@ struct body_node {
     struct attr *attr;
     int nin, nout;
     int *in;   /* by operand: number of its value; -1: absent */
-    int first; /* number of the first result's value */
+    int first; /* number of the value that is the first result */
 };
 struct body {
     const char *text;
     int nstate, nslice, ncapture, nsum;
-    int ninput, nnode, nvalue; /* ninput: number of inputs, which are the first of the nvalue values */
-    int noutput;               /* number of outputs, which are the last results */
-    const int *like;           /* [nsum] by sum: an input that has the sum's shape */
+    /* number of inputs, of operators and of values; the first ninput values are the inputs */
+    int ninput, nnode, nvalue;
+    int noutput;     /* number of outputs, which are the last results */
+    const int *like; /* [nsum] by sum: an input that has the sum's shape */
     const struct body_node *node;
     const int *result; /* [nstate + nsum + noutput] numbers of values: next states, next sums, outputs */
 };
@@ -48,7 +49,7 @@ int body_nresult(const struct body *b);
 /* Appends the text of one operator to the text of a body. in: numbers of the operands' values; -1: absent. */
 void body_write(const struct op *op, const struct attr *attr, int nin, const int *in, struct str *s);
 
-/* ---- a body with the types of a call ---- */
+/* ---- binding a body to a call: the types of its values, and their factors ---- */
 
 /* Type of one value of the body, and the factor of each dimension. A factor is a group of dimensions that have equal
  * sizes and are split alike. factor -1: the dimension has size 1. */

@@ -192,7 +192,7 @@ find_factors(struct arena *a, struct bound_body *b)
     number_factors(a, &g);
 }
 
-/* ---- which factors may be split ---- */
+/* ---- deciding which factors (sets of equal dimensions) a layout may split ---- */
 
 /* Layout of one value on one mesh axis, while one factor is split. open: the layout is not known yet. A sum is open
  * at first, because it begins with zeros, which any layout can hold. */

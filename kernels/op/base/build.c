@@ -403,7 +403,7 @@ b_transpose_last(struct build *b, struct val *x)
     return x ? b_transpose(b, x, x->type.ndim - 2, x->type.ndim - 1) : NULL;
 }
 
-/* ---- gradients of broadcasting and of reductions ---- */
+/* ---- building the gradients of broadcasting and of reductions ---- */
 
 struct val *
 b_sum_to(struct build *b, struct val *g, const struct type *t)

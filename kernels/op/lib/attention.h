@@ -110,7 +110,7 @@ double attention_flops(const struct call *c);
 /* State of the reference for row r of the scores, that is, for one query. */
 struct query {
     struct keys keys;
-    const double *q, *k; /* row of q; keys of this query's head */
+    const double *q, *k; /* q: row of q; k: keys of this query's head */
     int64_t size;        /* number of elements in a key */
     double scale, softcap, sink, max, sum;
 };

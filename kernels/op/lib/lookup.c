@@ -291,7 +291,7 @@ lookup_put_fast(const struct view *out, int axis, const struct view *ids, const 
     team_run(threads, p.l.outer * p.l.size, MIN(1024, 1 + 65536 / MAX(p.l.inner, 1)), put_range, &p);
 }
 
-/* ---- records of operators that add at positions ---- */
+/* ---- callbacks for the records of operators that add at positions ---- */
 
 void
 lookup_allows(const struct kcall *k, struct allowed *a)

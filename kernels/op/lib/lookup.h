@@ -57,9 +57,9 @@ int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
 double lookup_flops(const struct call *c);
 int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* GPU bodies of the two passes of operators that add entries at given positions; a line of threads computes one
- * entry. LOOKUP_START writes the start value of each element. LOOKUP_SUM overwrites each entry that some id selects:
- * the new value is the start value plus the source entries of these ids, in the order of ids. */
+/* GPU code of the two passes of operators that add entries at given positions; a line of threads computes one
+ * entry. LOOKUP_START writes the start value of each element. LOOKUP_SUM overwrites each entry that some id
+ * selects: the new value is the start value plus the source entries of these ids, in the order of ids. */
 #define LOOKUP_START(start)                                                                                            \
     BODY({ each_of([&](element i) { return (void)i, start; }, [&](element i, double v) { y0(i, v); }); })
 #define LOOKUP_SUM(start)                                                                                              \

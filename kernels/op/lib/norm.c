@@ -9,7 +9,7 @@ extern const struct op op_moments_joined, op_moments_of, op_moments_told, op_nor
 enum { X, WEIGHT, BIAS };
 enum { SHAPE, EPS };
 
-/* ---- rules and shapes ---- */
+/* ---- writing rules, and inferring shapes ---- */
 
 static int
 norm_dims(const struct call *c)
@@ -211,7 +211,7 @@ b_norm_xhat(struct build *b, struct val *x, const struct attr *attr)
     return b_mul(b, centered(b, x, attr), b_norm_rstd(b, x, attr));
 }
 
-/* ---- normalisation over a split dimension ---- */
+/* ---- building the normalisation over a split dimension ---- */
 
 static struct val *
 line_mean(struct build *b, struct val *x, const int64_t *axes, int naxes, enum dtype d)

@@ -67,7 +67,7 @@ struct plane pool_back_plane(const struct kcall *k);
 /* One window of a plane, as the reference passes it to each(). x: the image; y: the pooled image. */
 enum { POOL_IN = 2 };
 struct pane {
-    const double *in[POOL_IN]; /* the call's operands and its result */
+    const double *in[POOL_IN]; /* in: the call's operands; out: its result */
     double *out;
     int64_t at, plane;      /* at: index of the window in y; plane: index in x of the plane's first element */
     int64_t h0, h1, w0, w1; /* rows and columns of the window, clipped to the image; every dilation-th entry counts */

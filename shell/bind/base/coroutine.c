@@ -36,7 +36,7 @@ modes_set(const struct shell *sh, const struct modes *m)
     rille_recompute(sh->session, m->recompute);
 }
 
-/* Pushes the stored modes of the suspended coroutine at i, or nil. */
+/* Pushes the stored modes (autocast, recompute) of the suspended coroutine at i, or nil. */
 static int
 modes_push(lua_State *L, int i)
 {
@@ -47,8 +47,8 @@ modes_push(lua_State *L, int i)
     return type;
 }
 
-/* Stores the current modes for the coroutine at i if the coroutine has yielded. Removes its stored modes if no
- * mode is set or the coroutine has ended. */
+/* Stores the current modes (autocast, recompute) for the coroutine at i if the coroutine has yielded. Removes its
+ * stored modes if no mode is set or the coroutine has ended. */
 static void
 modes_keep(lua_State *L, int i, lua_State *co)
 {
@@ -69,8 +69,8 @@ modes_keep(lua_State *L, int i, lua_State *co)
     lua_pop(L, 1);
 }
 
-/* Sets the modes of the coroutine at i, which is about to run. Returns the modes of the caller, which
- * leave_coroutine() restores. */
+/* Sets the modes (autocast, recompute) of the coroutine at i, which is about to run. Returns the modes of the
+ * caller, which leave_coroutine() restores. */
 static struct modes
 enter_coroutine(lua_State *L, int i, lua_State *co)
 {

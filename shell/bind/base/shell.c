@@ -149,7 +149,7 @@ owner_push(lua_State *L, void (*drop)(void *thing))
     return o;
 }
 
-/* ---- opening and closing ---- */
+/* ---- opening and closing the session ---- */
 
 static const char shell_key; /* registry key of the struct shell */
 

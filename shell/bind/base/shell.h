@@ -60,13 +60,14 @@ struct lua_hook {
 };
 struct shell {
     struct rille_session *session;
-    struct shell *next;      /* the shell of this process that was opened before; NULL: none (shell.c) */
-    pid_t process;           /* id of the process that opened the session; it differs in a child made by fork() */
-    lua_State *main;         /* main state, not a coroutine */
-    lua_State *running;      /* Lua state that called the core last; functions of live numbers run on it */
+    struct shell *next; /* the shell of this process that was opened before; NULL: none (shell.c) */
+    pid_t process;      /* id of the process that opened the session; it differs in a child made by fork() */
+    lua_State *main;    /* main state, not a coroutine */
+    /* Lua state that called the core last; the functions of live numbers (rille.live) run on it */
+    lua_State *running;
     const void *meta[NKIND]; /* addresses of the metatables of all kinds */
     struct line line;        /* line last passed to rille_at() */
-    bool asking;             /* true while the function of a live number is called, before a run */
+    bool asking;             /* true while the function of a live number (rille.live) is called, before a run */
     const char *trace;       /* RILLE_TRACE, as in struct environment */
     bool check_trace;        /* true if RILLE_CHECK=trace, as in struct environment */
     int ntrace;
@@ -76,8 +77,9 @@ struct shell {
     void (*cancelled)(void);     /* called after Ctrl-C has cancelled a run; NULL: none */
     /* called when a coroutine starts to run, and when it stops; NULL: none */
     void (*entered)(lua_State *co), (*left)(void);
-    /* lua_watch.c. watching: a search is in progress; live_used: a use of a live number was found that a trace cannot
-     * record; before: hook to restore */
+    /* State of lua_watch.c, which looks for uses of live numbers (rille.live) that a trace cannot record.
+     * watching: a search is in progress. live_used: such a use was found. before: the hook that the search has
+     * replaced, to restore at its end. */
     bool watching, live_used;
     struct lua_hook before;
     void (*unhooked)(lua_State *L); /* called when that hook has been restored; NULL: none */
@@ -188,8 +190,9 @@ check_as(lua_State *L, const char *who, int code)
 int complain(lua_State *L, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void lost_remember(lua_State *L);  /* call after a core failure: remembers the error if it reports a lost worker */
 bool lost_is(lua_State *L, int i); /* returns true if the text at i contains the remembered error */
-void live_fail(lua_State *L);      /* in a function that the core called: stores the error at the top, and pops it */
-void live_raise(lua_State *L);     /* call after a failure: raises the error of a live number's function, if any */
+/* stores the error at the top, and pops it; call in a function that the core has called */
+void live_fail(lua_State *L);
+void live_raise(lua_State *L); /* call after a failure: raises the error of a live number's function, if any */
 /* Returns the string at i for the core, whose strings end at a zero byte. Raises if the value is no string or
  * contains a zero byte. */
 const char *text_at(lua_State *L, int i, const char *who);
@@ -259,8 +262,9 @@ void name_nearest(lua_State *L, int table, const char *name, struct nearest *bes
 const char *name_elsewhere(const char *scope, const char *name);
 /* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
-/* Returns the end of the message for an unknown option. keys: the valid options; NULL ends the list. For an option
- * of another library, the text names Rille's: ": write axis" for PyTorch's dim. Else it is that of name_hint(). */
+/* Returns the end of the message for an unknown option. keys: the valid options; NULL ends the list. For an
+ * option of another library, the text names Rille's option: ": write axis" for PyTorch's dim. For other names,
+ * the text is that of name_hint(). */
 const char *option_hint(lua_State *L, const char *name, const char *const *keys);
 
 /* ---- lua_place.c: placements and layouts ---- */
@@ -281,12 +285,13 @@ bool layout_auto(lua_State *L, int i);
 /* ---- lua_tensor.c, lua_index.c: tensors ---- */
 
 void tensor_open(lua_State *L);
-/* Pushes an empty slot for a tensor handle. Fill the slot at once. */
+/* Pushes a tensor userdata without a handle, and returns the address at which the handle is stored. The caller
+ * must store a handle at once. */
 struct rille_tensor **tensor_slot(lua_State *L);
 struct rille_tensor *tensor_check(lua_State *L, int i, const char *who); /* raises if the value is no tensor */
 void tensor_list(lua_State *L, int i, const char *who, int max, struct rille_tensor **out, int *n);
 void push_shape(lua_State *L, int n, const int64_t *shape);
-void leaves_open(lua_State *L); /* lua_leaves.c: adds functions that change several variables together */
+void leaves_open(lua_State *L); /* lua_leaves.c: adds functions that change several variables at once */
 int index_get(lua_State *L);    /* implement x[key] and x[key] = v for keys that are no names */
 int index_set(lua_State *L);
 int index_pairs(lua_State *L);
@@ -346,27 +351,29 @@ void arity_limit(lua_State *L, const char *name, int most, int self);
 /* limits the number of arguments of the functions of the module at the top, and of methods */
 void arity_open(lua_State *L);
 
-/* ---- lua_conditions.c; the compiled step is at index 1 of the stack ---- */
+/* ---- lua_conditions.c: the values that a trace depends on. The compiled step is at stack index 1 ---- */
 
-enum { GRAPH_CONDITIONS = 3 }; /* index of the user value with the last trace's conditions */
-/* Called before a trace. Warns if an argument whose sizes change has often caused new traces. The arguments are at
+/* index of the compiled step's user value (lua_setiuservalue) that holds the last trace's conditions */
+enum { GRAPH_CONDITIONS = 3 };
+/* Warns, before a trace, if an argument whose sizes change has often caused new traces. The arguments are at
  * indices 2 to last. */
 void conditions_sizes(lua_State *L, int last);
 void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/step/trace.lua */
-/* Begins a list of the conditions that the trace of this call depends on. pattern: stack index of the call's
- * pattern. */
+/* Begins a list of the conditions of a trace: the values that the traced function reads. pattern: stack index of
+ * the table of the call's arguments, with a marker in place of each tensor. */
 void conditions_begin(lua_State *L, int pattern);
-/* Like conditions_begin(), for a trace that replaces a former trace after numbers have changed. Pops the conditions
- * of the former trace from the top of the Lua stack. Each changed number becomes a live number: an input that is read
- * again before each run. Returns false if anything else has changed, or if a number cannot be live. */
+/* Like conditions_begin(), for a trace that replaces a former trace after numbers have changed. The conditions of
+ * the former trace are at the top of the Lua stack, and are popped. Each changed number becomes a live number: an
+ * input that is read again before each run. Returns false if anything else has changed, or if a number cannot be
+ * live. */
 bool conditions_begin_live(lua_State *L, int pattern);
-void conditions_none(lua_State *L); /* declares that the next trace has no conditions */
-/* Call conditions_enter before the traced function runs, and conditions_end after. failed: the function raised an
- * error. Non-zero: an error is at the top. */
+void conditions_none(lua_State *L); /* declares that the next trace depends on no values that may change */
+/* Begin and end the recording of a trace's conditions: call conditions_enter before the traced function runs, and
+ * conditions_end after. failed: the function raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Writes values into the places of the numbers that became live: the values of the former trace if `former`, else
- * the present values. */
+/* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
+ * `former`, else to the present values. */
 void conditions_numbers(lua_State *L, bool former);
 /* Ends the attempt that conditions_begin_live() began. good: the new trace computes the same as the former trace.
  * Returns false if the numbers cannot be live. */
@@ -375,20 +382,20 @@ void conditions_give(lua_State *L); /* stores the conditions in the trace at the
 /* Returns true if a step computes the same with either of the two values at the top: 2 and 2.0 differ, as do 0.0 and
  * -0.0. */
 bool conditions_same(lua_State *L);
-bool conditions_hold(lua_State *L); /* returns true if all conditions of the trace at the top hold */
+bool conditions_hold(lua_State *L); /* returns true if no value that the trace at the top read has changed */
 /* adds rille._conditions and related functions to the module table at the top */
 void conditions_open(lua_State *L);
 /* lua_watch.c: adds rille._watch and rille._watched to the module table at the top */
 void watch_open(lua_State *L);
 
-/* ---- lua_graph.c, lua_live.c, lua_explain.c ---- */
+/* ---- lua_graph.c, lua_live.c, lua_explain.c: compiled steps, live numbers, records of plans ---- */
 
 void graph_open(lua_State *L);
 void live_open(lua_State *L);
 /* Adds `more` to an integer field of the table at i, and returns the sum; the key is at i + 1. Runs no Lua code. */
 lua_Integer count_field(lua_State *L, int i, int more);
 void explain_open(lua_State *L);
-void explain_push(lua_State *L, struct rille_explain **e); /* pushes the record; takes ownership of it */
+void explain_push(lua_State *L, struct rille_explain **e); /* pushes the record as a table; takes ownership of it */
 /* pushes a table that prints as this text; takes ownership of the text */
 void text_push(lua_State *L, char **text);
 bool plan_physical(lua_State *L, int i); /* reads the option `physical` of plan() in the table at i */
@@ -417,7 +424,7 @@ void json_open(lua_State *L);
 /* Pushes a method that is implemented by function `name` of the Lua module `module`; the module is loaded at the
  * first call. */
 void look_push(lua_State *L, const char *module, const char *name);
-void show_open(lua_State *L);  /* adds x:show() to the methods at the top */
+void show_open(lua_State *L);  /* adds x:show() to the table of methods at the top */
 int boxing_show(lua_State *L); /* show() of a record of rille.boxing */
 int show_drawn(lua_State *L);  /* the Lua function rille._show */
 /* Draws a picture in Lua: calls the function that lua/show/NAME.lua returns, with all values on the stack as
@@ -471,7 +478,7 @@ void fold_print(const char *text);              /* prints the text wrapped, and 
 
 /* ---- help.c ---- */
 
-bool help_push(lua_State *L, const char *name); /* pushes the page; false: no such page */
+bool help_push(lua_State *L, const char *name); /* pushes the help page of this name; false: there is none */
 /* Pushes a list of the help pages that contain the words of the question, best first; returns false if there are
  * none. */
 bool help_push_found(lua_State *L, const char *question);
@@ -503,14 +510,15 @@ void interrupt_open(lua_State *L);
 void interrupt_start(lua_State *L); /* from now on Ctrl-C stops running code */
 void interrupt_stop(void);          /* restores the Ctrl-C handler that was set before interrupt_start() */
 int interrupt_count(void);          /* returns how often Ctrl-C was pressed since interrupt_start() */
-/* returns true, at a prompt, if the running code must still be stopped, after Ctrl-C or a request to end */
+/* returns true, at a prompt, if the running code has not yet received the last Ctrl-C or request to end */
 bool interrupt_untold(void);
 void interrupt_interactive(void); /* from now on Ctrl-C returns to the prompt, and never ends the program */
 void interrupt_catch(void);       /* from now on SIGTERM and similar signals end the program in good order */
 int interrupt_quit(void);         /* returns the signal that asked the program to end; 0: none */
-/* Sets the function that is called soon after interrupt_knock(), between two Lua instructions and outside core
- * calls. The function may call run_quiet() on another Lua state, and interrupt_visit() stops the code that runs
- * there. interrupt_knock() and interrupt_visit() are safe in a signal handler. */
+/* Sets the function that serves visitors (attached prompts, attached.c). The function is called soon after
+ * interrupt_knock(), between two Lua instructions and outside core calls. It may call run_quiet() on another Lua
+ * state, and interrupt_visit() stops the code that runs there. interrupt_knock() and interrupt_visit() are safe
+ * in a signal handler. */
 void interrupt_visitor(void (*come)(lua_State *L));
 void interrupt_knock(void);
 void interrupt_visit(void);

@@ -256,7 +256,7 @@ axes_read(lua_State *L, int i, const char *key, int n, int64_t *out)
     lua_pop(L, 1);
 }
 
-/* Pushes the window described by the row at i. */
+/* Pushes a tensor: the part (window) of a tensor of the file that the row at i describes (rille._windows). */
 static void
 window_load(lua_State *L, struct rille_file *f, const char *path, int i, const char *who)
 {

@@ -18,7 +18,7 @@ json_gc(lua_State *L)
     return 0;
 }
 
-/* ---- integers of more than 64 bits ---- */
+/* ---- reading integers of more than 64 bits as floats ---- */
 
 /* Returns the end of the token at `at`: a string, a number, or any other single byte. */
 static const char *

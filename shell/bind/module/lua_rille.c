@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- random values, gradients ---- */
+/* ---- settings of the session: random seed, autocast, recompute, gradients ---- */
 
 static int
 manual_seed(lua_State *L)
@@ -76,7 +76,7 @@ allow_tf32(lua_State *L)
     return session_setting(L, "allow_tf32", rille_allow_tf32);
 }
 
-/* Calls the function at index 1 in this gradient mode, and returns its results. */
+/* Calls the function at index 1 with gradient recording set to `on`, and returns its results. */
 static int
 call_in_mode(lua_State *L, const char *name, bool on)
 {
@@ -390,7 +390,7 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-/* ---- modules written in Lua ---- */
+/* ---- loading modules written in Lua ---- */
 
 /* A package searcher: loads "rille.nn.linear" from nn/linear.lua. */
 static int

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Registry keys. being_made: the list of the trace in progress. hooks: the functions {begin =, enter =, done =,
- * ...} of lua/step/trace.lua. */
+/* Registry keys. being_made: the list of the places that the trace in progress has read, with their values.
+ * hooks: the functions {begin =, enter =, done =, ...} of lua/step/trace.lua. */
 static const char being_made, hooks;
 /* Keys and values that stand for something else.
  *   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
@@ -33,8 +33,8 @@ push_hook(lua_State *L, const char *name)
     lua_remove(L, -2);
 }
 
-/* Calls begin(fn, args, traces, near) of lua/step/trace.lua, and stores the list that it returns; nil: none. The value
- * at the top of the stack is popped and passed as near: the list of a trace that does not fit only because numbers
+/* Calls begin(fn, args, traces, near) of lua/step/trace.lua, and stores the list that it returns; nil: none. Pops
+ * the value at the top of the stack, and passes it as near: the list of a trace for which only numbers have
  * changed, or nil. */
 static void
 begin_list(lua_State *L, int pattern)
@@ -165,8 +165,8 @@ digest_word(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-/* Returns the hash h, updated with the number, text or boolean at the top of the stack. Other values have places
- * of their own, and do not change h. */
+/* Returns the hash h, updated with the number, text or boolean at the top of the stack. Other values do not
+ * change h, because the list of conditions has an entry for each of them. */
 static uint64_t
 digest_value(lua_State *L, uint64_t h)
 {
@@ -245,7 +245,8 @@ push_place(lua_State *L, int h)
     }
 }
 
-/* Raises an error unless the value at i is of a type that can hold places. */
+/* Raises an error unless the value at i is a table, a function or a tensor, which contain the places that a trace
+ * reads. */
 static void
 check_holder(lua_State *L, int i)
 {
@@ -275,8 +276,9 @@ is_as_it_was(lua_State *L)
     return conditions_same(L);
 }
 
-/* Compares the places from, from + 3, ... of the list at the top of the stack. Returns the first one whose present
- * value is not identical to the recorded value; 0: none. */
+/* Compares the places from, from + 3, ... of the list at the top of the stack. A place is where the trace read a
+ * value. Returns the index of the first place whose present value is not identical to the recorded value; 0:
+ * none. */
 static lua_Integer
 find_changed(lua_State *L, lua_Integer from)
 {
@@ -298,7 +300,8 @@ find_changed(lua_State *L, lua_Integer from)
     return same ? 0 : k - 3;
 }
 
-/* Asks lua/step/trace.lua whether the present value of place k equals the recorded value. */
+/* Asks lua/step/trace.lua whether the present value of place k (where the trace read a value) equals the recorded
+ * value. */
 static bool
 is_equal(lua_State *L, lua_Integer k)
 {
@@ -352,7 +355,7 @@ first_changed(lua_State *L)
     return 1;
 }
 
-/* rille._place(holder, key): returns the present value of a place. */
+/* rille._place(holder, key): returns the present value of a place, such as field `key` of the table `holder`. */
 static int
 place_value(lua_State *L)
 {

@@ -44,9 +44,9 @@ has_table(lua_State *L, int first, int last)
 /* ---- finding a trace ---- */
 
 /* A call in progress. Stack indices: the arguments are at 2 to `args`. If some arguments are tables with tensors
- * (lua/step/nested.lua), these tensors are at args + 1 to `last`. The call's pattern is at `pattern`. in: all tensors,
- * in the order of their indices. nresult: number of the function's results if they include tables with tensors,
- * else -1. */
+ * (lua/step/nested.lua), these tensors are at args + 1 to `last`. The call's pattern, a table of its values with
+ * a marker in place of each tensor, is at `pattern`. in: all tensors, in the order of their indices. nresult:
+ * number of the function's results if they include tables with tensors, else -1. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
@@ -68,7 +68,8 @@ push_pattern(lua_State *L, int first, int last)
     field_integer(L, "n", last - first + 1);
 }
 
-/* Returns true if the two patterns at the top of the stack are equal. */
+/* Returns true if the two patterns at the top of the stack are equal, that is, two calls differ only in their
+ * tensors. */
 static bool
 same_pattern(lua_State *L)
 {
@@ -86,8 +87,8 @@ same_pattern(lua_State *L)
     return same;
 }
 
-/* Returns the index of the trace that fits the call; -1: none. Sets *near to a trace of which only the conditions
- * do not hold (values that the function read); -1: none. */
+/* Returns the index of the trace that fits the call; -1: none. Sets *near to a trace for which only values that
+ * the function read have changed; -1: none. */
 static int
 find_trace(lua_State *L, const struct step_call *c, int *near)
 {
@@ -215,8 +216,9 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     lua_settop(L, top);
 }
 
-/* The function's results are on the stack, above the pattern. Replaces each result that is a table with tensors by
- * a template, and appends the table's tensors. Returns Lua's status code. */
+/* The function's results are on the stack, above the pattern. Replaces each result that is a table with tensors
+ * by a template (the table with a marker in place of each tensor), and appends the table's tensors. Returns Lua's
+ * status code. */
 static int
 gather_results(lua_State *L, struct step_call *c)
 {
@@ -318,8 +320,8 @@ make_trace(lua_State *L, struct step_call *c)
 
 /* ---- live numbers ---- */
 
-/* Returns true if the new trace, whose record is at the top of the stack, computes the same as trace k when its
- * live numbers have the former values. */
+/* Returns true if the new trace computes the same as trace k when its live numbers have the values that trace k
+ * read. The record of the new trace is at the top of the stack. */
 static bool
 is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_graph *made)
 {
@@ -404,8 +406,9 @@ check_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- running ---- */
 
-/* The `count` values at the top of the stack are results with templates; their pattern is at index `results`,
- * above the trace's record. Converts the templates back to tables with tensors. Returns the number of results. */
+/* The `count` values at the top of the stack are the results of a run. If the traced function returned tables
+ * with tensors, their templates are among the results, and the results' pattern is at index `results`, above the
+ * trace's record. Converts the templates back to tables with tensors. Returns the number of results. */
 static int
 made_tables(lua_State *L, int results, int count)
 {

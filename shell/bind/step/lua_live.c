@@ -235,7 +235,8 @@ live_index(lua_State *L)
 static int
 live_tostring(lua_State *L)
 {
-    shell_of(L)->live_used = true; /* the text may decide what the traced function computes */
+    /* a use that a trace cannot record: the text may decide what the traced function computes */
+    shell_of(L)->live_used = true;
     lua_pushstring(L, kind_test(L, 1, KIND_LIVE) ? "live number" : what_is(L, 1));
     return 1;
 }

@@ -23,7 +23,7 @@ holds_live(lua_State *L, lua_Debug *ar, const char *registers, size_t n)
     return live;
 }
 
-/* Pushes the registers by line of the function at the top. */
+/* Pushes the registers that instructions of the function at the top of the stack read: a table by line. */
 static void
 push_tests(lua_State *L)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- options and shapes ---- */
+/* ---- reading options and shapes ---- */
 
 static const char *
 text_option(lua_State *L, int i, const char *who, const char *key)
@@ -298,7 +298,7 @@ create_linspace(lua_State *L)
     return source_call(L, &src, 4);
 }
 
-/* ---- from Lua values ---- */
+/* ---- creating tensors from Lua values ---- */
 
 struct pack {
     lua_State *L;

@@ -70,7 +70,7 @@ push_handles(lua_State *L, int n, struct rille_tensor *const *t)
     }
 }
 
-/* ---- functions with their own gradient ---- */
+/* ---- calling functions that define their own gradient ---- */
 
 /* Calls the backward function of rille.func. Arguments, as light userdata: the callback, the gradients of the
  * results, the saved tensors, the gradients to set. */

@@ -199,7 +199,7 @@ index_get(lua_State *L)
 
 /* ---- assigning ---- */
 
-/* Pushes a tensor made from host values, with layout B on x's placement. */
+/* Pushes a tensor made from host values, with layout B (broadcast) on x's placement. */
 static struct rille_tensor *
 push_broadcast(lua_State *L, struct rille_tensor *x, const char *dtype, int ndim, const int64_t *shape,
                const void *data)

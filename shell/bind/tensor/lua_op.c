@@ -33,7 +33,7 @@ struct call {
     int position; /* index of the next positional attribute */
     /* slot[k]: 1 + index in attr[] of the operator's attribute k; 0: the attribute was not given */
     int slot[NATTR];
-    struct rille_arg *arg; /* points to own[], or into a userdata on the stack */
+    struct rille_arg *arg; /* arguments of the call: own[], or an array in a userdata on the stack */
     struct rille_arg own[NARG];
     struct rille_attr attr[NATTR];
     int64_t list[NATTR][NLIST];
@@ -274,7 +274,7 @@ unknown_argument(struct call *c, const char *name)
     return refuse_call(c, "unknown argument '%s'%s; expected one of: %s", name, option_hint(c->L, name, keys), list);
 }
 
-/* ---- tables: a list of tensors, a list of integers, names ---- */
+/* ---- reading a table argument: a list of tensors, a list of integers, or named options ---- */
 
 static bool
 is_tensor_list(struct call *c, int i)

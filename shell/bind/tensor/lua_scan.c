@@ -28,7 +28,7 @@ push_list(lua_State *L, int n, struct rille_tensor *const *t)
     for (int k = 0; k < n; k++) *slot[k] = t[k];
 }
 
-/* Pushes nil, and why the function could not be recorded. */
+/* Pushes nil, and a text that says why the function could not be recorded. */
 static int
 give_reason(lua_State *L, const char *why)
 {
@@ -37,7 +37,7 @@ give_reason(lua_State *L, const char *why)
     return 2;
 }
 
-/* Adds the scan of the lists at the top: the next states, and the outputs. */
+/* Adds the scan whose function returned the two lists at the top of the stack: the next states and the outputs. */
 static int
 end_scan(lua_State *L, struct rille_scan **scan, int64_t length, int nstate)
 {

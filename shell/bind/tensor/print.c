@@ -22,7 +22,8 @@ struct table {
     int64_t shape[RILLE_DIMS]; /* sizes of the printed part, elements */
     int64_t full[RILLE_DIMS];  /* sizes of the whole tensor, elements */
     const char *data;
-    bool science, point; /* format of floats: science: with powers of ten (1.2e+05); point: digits after the point */
+    /* science: true: floats are printed with powers of ten (1.2e+05). point: true: with digits after the point. */
+    bool science, point;
     int width;
     int64_t columns; /* number of columns that fit a line */
 };
@@ -55,7 +56,7 @@ cell_text(const struct table *t, const char *at, char *out)
         snprintf(out, CELL, "%" PRId64, t->kind->integer(at));
 }
 
-/* ---- the form of all numbers ---- */
+/* ---- choosing one format for all numbers ---- */
 
 /* Chooses the format as PyTorch does. If all values are integers, prints no fraction, else 4 digits. Uses powers
  * of ten if magnitudes differ by more than a factor of 1000, or are far from 1. */
@@ -231,7 +232,7 @@ print_tensor_head(lua_State *L, luaL_Buffer *b, struct rille_tensor *t)
         luaL_addstring(b, rille_tensor_is_leaf(t) ? ", requires_grad" : ", with gradient");
 }
 
-/* ---- the printed part ---- */
+/* ---- choosing, reading and printing the entries that are shown ---- */
 
 static void
 choose_shown(struct table *t, struct rille_tensor *x)
@@ -409,7 +410,7 @@ print_tensor(lua_State *L, struct rille_tensor *x)
     luaL_pushresult(&b);
 }
 
-/* ---- within a line ---- */
+/* ---- printing a tensor in one line, with its values if they are few ---- */
 
 /* Prints the entries of an axis in nested braces; *at: the next value. */
 static void
