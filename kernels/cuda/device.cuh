@@ -354,9 +354,7 @@ walk(P p, const int64_t *size, const int64_t *stride)
 /* Memory layout of V elements along the innermost loop. IN_PLACE: all at one address; TOGETHER: contiguous; APART:
  * `step` elements apart. */
 enum lying { IN_PLACE, TOGETHER, APART };
-template <class M, int V> struct __align__(sizeof(M) * V) pack {
-    M of[V];
-};
+template <class M, int V> struct __align__(sizeof(M) * V) pack { M of[V]; };
 /* Reads V elements. whole: true if contiguous packs are aligned; one instruction then reads a pack. */
 template <int V, lying HOW, class M>
 DEVICE pack<M, V>
@@ -421,7 +419,12 @@ template <> struct bits_of<4> {
 
 /* An aligned pack of contiguous elements, in registers. */
 template <class M, int V> struct row {
-    enum { BYTES = V * sizeof(M), WORDS = BYTES / 4, UNIT = WORDS < 4 ? WORDS : 4, EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1 };
+    enum {
+        BYTES = V * sizeof(M),
+        WORDS = BYTES / 4,
+        UNIT = WORDS < 4 ? WORDS : 4,
+        EACH = sizeof(M) < 4 ? 4 / sizeof(M) : 1
+    };
     uint32_t w[WORDS / UNIT][UNIT];
 
     METHOD void read(const M *at)

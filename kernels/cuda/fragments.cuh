@@ -157,7 +157,7 @@ column_in(int r, int c)
 }
 #if WARPGROUPS
 /* Assembly text of a warpgroup product. Its result is valid after groups_wait(). */
-#define SUMS4(a, b, c, d)  "%" #a ", %" #b ", %" #c ", %" #d
+#define SUMS4(a, b, c, d) "%" #a ", %" #b ", %" #c ", %" #d
 #define ALL_SUMS                                                                                                       \
     "{" SUMS4(0, 1, 2, 3) ", " SUMS4(4, 5, 6, 7) ", " SUMS4(8, 9, 10, 11) ", " SUMS4(12, 13, 14, 15) ", " SUMS4(       \
         16, 17, 18, 19) ", " SUMS4(20, 21, 22, 23) ", " SUMS4(24, 25, 26, 27) ", " SUMS4(28, 29, 30, 31) "}, "
@@ -165,24 +165,23 @@ column_in(int r, int c)
     "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " ALL_SUMS "{" x "}, " w ", " more ", 1, 1, " turned \
     ";\n"
 #define GROUP_PRODUCT(type, turned, step)                                                                              \
-    asm volatile("{\n.reg .pred p, q;\n.reg .b64 w1, w2, w3;\nsetp.ne.b32 p, %49, 0;\nsetp.eq.b32 q, %49, %49;\n"      \
-                 "add.s64 w1, %48, " step ";\nadd.s64 w2, w1, " step ";\nadd.s64 w3, w2, " step ";\n"                   \
-                 "wgmma.fence.sync.aligned;\n" GROUP_STEP(type, SUMS4(32, 33, 34, 35), "%48", "p", turned)             \
-                     GROUP_STEP(type, SUMS4(36, 37, 38, 39), "w1", "q", turned)                                        \
-                         GROUP_STEP(type, SUMS4(40, 41, 42, 43), "w2", "q", turned)                                    \
-                             GROUP_STEP(type, SUMS4(44, 45, 46, 47), "w3", "q", turned)                                \
-                 "wgmma.commit_group.sync.aligned;\n}\n"                                                                \
-                 : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]),                \
-                   "+f"(sum[1][1]), "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]),                \
-                   "+f"(sum[2][2]), "+f"(sum[2][3]), "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]),                \
-                   "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]), "+f"(sum[4][2]), "+f"(sum[4][3]),                \
-                   "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]), "+f"(sum[6][0]),                \
-                   "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),                \
-                   "+f"(sum[7][2]), "+f"(sum[7][3])                                                                    \
-                 : "r"(x[0][0]), "r"(x[0][1]), "r"(x[0][2]), "r"(x[0][3]), "r"(x[1][0]), "r"(x[1][1]), "r"(x[1][2]),   \
-                   "r"(x[1][3]), "r"(x[2][0]), "r"(x[2][1]), "r"(x[2][2]), "r"(x[2][3]), "r"(x[3][0]), "r"(x[3][1]),   \
-                   "r"(x[3][2]), "r"(x[3][3]), "l"(w), "r"((int)more)                                                  \
-                 : "memory")
+    asm volatile(                                                                                                      \
+        "{\n.reg .pred p, q;\n.reg .b64 w1, w2, w3;\nsetp.ne.b32 p, %49, 0;\nsetp.eq.b32 q, %49, %49;\n"               \
+        "add.s64 w1, %48, " step ";\nadd.s64 w2, w1, " step ";\nadd.s64 w3, w2, " step ";\n"                           \
+        "wgmma.fence.sync.aligned;\n" GROUP_STEP(type, SUMS4(32, 33, 34, 35), "%48", "p", turned)                      \
+            GROUP_STEP(type, SUMS4(36, 37, 38, 39), "w1", "q", turned)                                                 \
+                GROUP_STEP(type, SUMS4(40, 41, 42, 43), "w2", "q", turned)                                             \
+                    GROUP_STEP(type, SUMS4(44, 45, 46, 47), "w3", "q", turned) "wgmma.commit_group.sync.aligned;\n}\n" \
+        : "+f"(sum[0][0]), "+f"(sum[0][1]), "+f"(sum[0][2]), "+f"(sum[0][3]), "+f"(sum[1][0]), "+f"(sum[1][1]),        \
+          "+f"(sum[1][2]), "+f"(sum[1][3]), "+f"(sum[2][0]), "+f"(sum[2][1]), "+f"(sum[2][2]), "+f"(sum[2][3]),        \
+          "+f"(sum[3][0]), "+f"(sum[3][1]), "+f"(sum[3][2]), "+f"(sum[3][3]), "+f"(sum[4][0]), "+f"(sum[4][1]),        \
+          "+f"(sum[4][2]), "+f"(sum[4][3]), "+f"(sum[5][0]), "+f"(sum[5][1]), "+f"(sum[5][2]), "+f"(sum[5][3]),        \
+          "+f"(sum[6][0]), "+f"(sum[6][1]), "+f"(sum[6][2]), "+f"(sum[6][3]), "+f"(sum[7][0]), "+f"(sum[7][1]),        \
+          "+f"(sum[7][2]), "+f"(sum[7][3])                                                                             \
+        : "r"(x[0][0]), "r"(x[0][1]), "r"(x[0][2]), "r"(x[0][3]), "r"(x[1][0]), "r"(x[1][1]), "r"(x[1][2]),            \
+          "r"(x[1][3]), "r"(x[2][0]), "r"(x[2][1]), "r"(x[2][2]), "r"(x[2][3]), "r"(x[3][0]), "r"(x[3][1]),            \
+          "r"(x[3][2]), "r"(x[3][3]), "l"(w), "r"((int)more)                                                           \
+        : "memory")
 
 #endif
 /* Starts sum = x w; if `more` is set, sum += x w. x: GROUP x GROUP elements as left operands, 16 rows per warp. w:
@@ -192,7 +191,10 @@ DEVICE void
 group_multiply(float (&sum)[8][4], const uint32_t (&x)[4][4], const T (*tile)[GROUP], bool more)
 {
 #if WARPGROUPS
-    enum { ROWS8 = 1024 >> 4, BF16 = same<T, bf16>::IS }; /* ROWS8: distance between groups of eight rows, in units of 16 bytes */
+    enum {
+        ROWS8 = 1024 >> 4,
+        BF16 = same<T, bf16>::IS
+    }; /* ROWS8: distance between groups of eight rows, in units of 16 bytes */
     const uint64_t at = (uint32_t)__cvta_generic_to_shared(tile) >> 4;
     const uint64_t w = at | (uint64_t)1 << 16 | (uint64_t)ROWS8 << 32 | (uint64_t)1 << 62;
     if constexpr (BF16 && ALONG)

@@ -39,11 +39,11 @@ struct every {
 struct listing {
     enum { WARP = 32, WARPS = 8, EACH = 64, ALL = WARPS * EACH, PLACE = 48 /* PLACE: bits of a key's position */ };
     uint64_t found[WARPS][EACH];
-    int nfound[WARPS];         /* number of entries of each warp; more than EACH: the entries after EACH are missing */
-    int n;                     /* number of all entries; -1: some are missing */
+    int nfound[WARPS]; /* number of entries of each warp; more than EACH: the entries after EACH are missing */
+    int n;             /* number of all entries; -1: some are missing */
     /* by entry. turn: index of the entry's line in struct every. alike: number of entries of that line. */
     int turn[ALL], alike[ALL];
-    int64_t value[ALL];        /* by entry: value(j), where j is the position of the entry's key */
+    int64_t value[ALL]; /* by entry: value(j), where j is the position of the entry's key */
     bool flag[WARPS * WARP];
 };
 

@@ -89,9 +89,7 @@ template <> struct factor<f16> {
 /* The results of a thread: EACH x EACH adjacent ones. A thread reads 16 bytes of a slice at a time. */
 template <class C> struct tile_of {
     enum { SLICE = 16, EACH = 4, ACROSS = TILE / EACH, PAD = 4 };
-    struct __align__(16) slices {
-        C left[SLICE][TILE + PAD], right[SLICE][TILE];
-    };
+    struct __align__(16) slices { C left[SLICE][TILE + PAD], right[SLICE][TILE]; };
     C sum[EACH][EACH];
 
     METHOD static int row(int r) { return threadIdx.x / ACROSS * EACH + r; }
@@ -131,9 +129,7 @@ template <class C> struct tile_of {
 /* The results of a warp: 16 rows and half of the tile's columns, in fragments of 16 x 8. */
 template <class T> struct tile_of_halves {
     enum { SLICE = 32, COLUMNS = TILE / 2, FRAGMENTS = COLUMNS / 8, PAD = 8 };
-    struct __align__(16) slices {
-        T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD];
-    };
+    struct __align__(16) slices { T left[TILE][SLICE + PAD], right[SLICE][TILE + PAD]; };
     float sum[FRAGMENTS][4];
 
     METHOD static int first_row() { return threadIdx.x / 64 * 16; }
@@ -172,8 +168,7 @@ template <class T> struct tile_of_halves {
     template <class Put> METHOD void end(Put put) const
     {
         for (int f = 0; f < FRAGMENTS; f++)
-            for (int i = 0; i < 4; i++)
-                put(first_row() + row_of(i), first_column() + 8 * f + column_of(i), sum[f][i]);
+            for (int i = 0; i < 4; i++) put(first_row() + row_of(i), first_column() + 8 * f + column_of(i), sum[f][i]);
     }
 };
 template <> struct tile_of<bf16> : tile_of_halves<bf16> {
