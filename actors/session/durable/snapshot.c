@@ -242,8 +242,8 @@ doubt_free(struct doubt **dp)
     free(d);
 }
 
-/* Moves the copy whose replicas differ out of the snapshot into s->snapshots.doubt, and fails with a text that
- * lists the replicas. */
+/* Moves the copy whose replicas differ out of the snapshot, keeps it for the replay, and fails with a text that lists
+ * the replicas. */
 static int
 doubt_replicas(struct rille_session *s, struct kept *k, int which)
 {
