@@ -21,8 +21,8 @@ local function key(s) return s.stage .. s.what .. s.piece end
 local acts <const> = {forward = true, backward = true, weight = true}
 
 -- Returns two values: for each device, the acts of its stages in the order in which they begin; for each act, its
--- duration. An act is one forward, backward or weight gradient of a micro-batch. In a fixed order an act runs without
--- interruption, even if the plan interleaves other work.
+-- duration. An act is one forward, backward or weight gradient of a micro-batch. A schedule with a fixed order runs each
+-- act in one go; where the plan divides an act into several spans, the duration is their sum.
 local function table_of(chart)
   local spans, order, took = {}, {}, {}
   for _, s in ipairs(chart.planned.spans) do

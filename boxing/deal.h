@@ -39,8 +39,9 @@ struct deal {
 
 /* Initialises a deal. Allocates arrays for the addends of a cell and the members of a group in arena a. */
 void deal_init(struct deal *d, struct arena *a, const struct grid *from, const struct grid *to);
-/* Returns the number of shares (slices) into which a cell is divided, so that equally good groups get one share
- * each. The number is nearly always 1. */
+/* Returns the number of shares (slices) into which a cell, the intersection of a source tile and a destination tile,
+ * is divided. If several groups of receivers would be equally good for an addend, each gets one share. The number is
+ * nearly always 1. */
 int32_t deal_shares(const struct deal *d, int32_t src, int32_t dst);
 /* Assigns the addends of one share (slice) of a cell to groups. turn: index of the share. */
 void deal_cell(struct deal *d, int32_t src, int32_t dst, int32_t turn);

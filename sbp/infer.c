@@ -150,7 +150,8 @@ check_class(const struct call *c, int i, const char *set)
 {
     enum dtype d = c->in[i].dtype;
     if (set_has(set, d)) return 0;
-    /* a number fits a class of any width; an integer number also fits a float class */
+    /* `set` is a class of dtypes, such as F (floats of any width); a number of the script fits every width of its own
+     * class, and an integer also fits the floats */
     if (c->in[i].weak && (strchr(set, 'F') || (strchr(set, 'I') && dtype_is_int(d)))) return 0;
     struct str want = {0};
     print_set(set, &want);

@@ -590,8 +590,9 @@ attention_forward(const Call &call, int64_t job)
 
 /* ---- backward ---- */
 
-/* Computes a mean for each of the two queries of a thread: of t = dout v^T, weighted by the softmax weights. This
- * mean equals the dot product of the query's rows of dout and out. slope: rows of dout as left operands. */
+/* Computes mean[h] for each of the two queries of a thread: the mean of the query's row of t = dout v^T, weighted by
+ * the softmax weights. This mean equals the dot product of the query's rows of dout and out, and is computed so.
+ * slope: the queries' rows of dout, in the register layout of a product's left operand. */
 template <int W, class T>
 DEVICE void
 means_of(const uint32_t (&slope)[W / 16][4], const rows<T> &out, int own, float (&mean)[2])

@@ -20,8 +20,8 @@
 #include <vector>
 
 enum { GPUS = 64, MAJOR = 9, NOTES = 64 };
-/* scratch that a convolution may use beyond twice the size of all its images in f32 (in f64 if they are f64),
- * bytes */
+/* A convolution may use scratch memory of twice the size of all its images, counted as f32 (f64 images as f64), and
+ * this number of bytes more. */
 static const int64_t LITTLE = 64 << 20;
 
 struct cudnn {

@@ -365,8 +365,9 @@ struct op_host {
     void (*allows)(const struct kcall *k, struct allowed *a);
 };
 
-/* Code by which devices that compile kernels from source texts (kernels/cuda/source.h) compute a call, besides
- * eltwise and folds. The texts are bodies in C++. All NULL: the host computes the call. */
+/* Code of an operator for devices that compile kernels from source texts (kernels/cuda/source.h). Element-wise
+ * operators and reductions need none of it, because their code is derived. The texts are bodies of functions in C++.
+ * All NULL: the host computes the call. */
 struct op_gpu {
     const char *element;          /* body that computes the value at one position of the result */
     const char *line;             /* body that computes a complete line of operand 0 */

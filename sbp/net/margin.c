@@ -174,7 +174,8 @@ eliminate_variable(struct margin *m, int32_t v)
 {
     struct of_var *x = &m->var[v];
     int32_t first = m->nclique, n = x->n;
-    /* a variable with one value: dividing its tables among several cliques loses nothing */
+    /* true: the variable has one value; the minimum over it is then exact, also if its tables are divided among several
+     * cliques */
     bool decided = m->c->var[v].n == 1;
     x->gone = true;
     clique_new(m, v);

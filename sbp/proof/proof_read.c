@@ -186,7 +186,7 @@ read_claim(struct proof *r)
     r->price = ARENA_ARRAY(&r->arena, int64_t, r->ntime + 1);
     r->choice = ARENA_ARRAY(&r->arena, int64_t, r->nnode);
     while (proof_word(r, "price")) {
-        if (!r->limit) return proof_wrong(r, "prices of memory without a memory limit");
+        if (!r->limit) return proof_wrong(r, "has prices of memory, but no memory limit");
         TRY(proof_number(r, 0, r->ntime - 1, &t));
         TRY(proof_number(r, 0, (int64_t)1 << 60, &r->price[t]));
         TRY(proof_line_ends(r));

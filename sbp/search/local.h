@@ -13,7 +13,8 @@ struct local {
     struct arena arena;
     int32_t *choice;         /* by node: a candidate, or UNDECIDED */
     int32_t *first, *tensor; /* by node: the tensors that it makes or reads, without duplicates */
-    int32_t *seen, mark;     /* work space, indexed by form of a tensor */
+    /* work space. seen: by form (a layout that a tensor may have): equal to `mark` if the form was seen in this call */
+    int32_t *seen, mark;
 };
 /* Begins with a choice; NULL: all nodes are undecided. */
 void local_begin(struct local *l, const struct net *n, const int32_t *choice);

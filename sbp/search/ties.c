@@ -56,8 +56,9 @@ least_cost(const struct net_node *v)
     return least;
 }
 
-/* Sets grain and unit. A move of more bytes than the current choice sends in total is made impossible; `grain`
- * divides the bytes of all other moves. */
+/* Sets grain and unit, by which ties_pair() combines cost and bytes into one number: cost * unit + bytes / grain. The
+ * search looks for fewer bytes at the same cost, so a move of more bytes than the present choice sends in total is
+ * excluded; `grain` divides the bytes of all other moves. */
 static void
 set_grain(struct pairs *p)
 {

@@ -89,8 +89,9 @@ main(void)
         {NULL, 1, 2, true},           {NULL, 1.2, 2, false},        {NULL, 1, 4, true},     {NULL, 1.2, 4, true}};
     int tried = 0;
     alarm(HANG);
-    /* Tries schedules with several stages per device on 3 devices or more. Only "interleaved" is also tried on 2
-     * devices, where the search treats each inner stage of the others as two stages of one task. */
+    /* Schedules with several stages per device are compared on 3 devices or more. "interleaved" is also compared on 2.
+     * The other schedules place neighbouring stages on one device; with 2 devices this would hold for every inner
+     * stage, and the search and the plan would count such stages differently. */
     for (size_t i = 0; i < countof(how); i++) {
         struct count all = {0};
         for (int p = how[i].v > 1 && !is_round(how[i].schedule) ? 3 : 2; p <= 8; p += p == 3 ? 2 : 1) {

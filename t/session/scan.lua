@@ -127,7 +127,7 @@ tap.group("second derivatives", function()
   tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
 end)
 
--- ---- functions whose calls differ between positions ----
+-- ---- scans of functions that call other operators, or read other values, at each position of the sequence ----
 
 tap.group("functions whose calls differ", function()
   local x, total, list, numbers = rille.randn{5, 2, 3}, 0, nil, {n = 0}

@@ -48,7 +48,7 @@ keep_lines(const struct worker *w, const struct flow *f)
 {
     for (int64_t i = f->first; i < f->next; i++) {
         struct under_way *u = &f->act[i % FLOW_ACTS];
-        if (u->run < w->number) continue; /* the line was saved when that earlier run was left open */
+        if (u->run < w->number) continue; /* the act is of an earlier run; its line was saved at the end of that run */
         int32_t node = u->act.task->blame_node;
         u->at = node >= 0 ? w->run->line[node] : (struct line){0};
     }

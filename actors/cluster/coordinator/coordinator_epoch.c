@@ -237,7 +237,7 @@ send_form(struct coordinator *c)
         const struct memory *at = &c->memory[m->info.memory];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        /* successive ranks of a host share one text, so it is made again only for the next host */
+        /* ranks of one host get the same list of known ports, so the list is made again only for the next host */
         if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
         of = m->info.memory;
         coordinate_send(

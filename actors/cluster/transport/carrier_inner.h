@@ -64,10 +64,10 @@ struct traffic {
     uint32_t sent, came, told;
     /* number of the last message that the other worker had acknowledged at the last tick */
     uint32_t acked;
-    /* moved_ns: last time, ns, at which the link was seen to work: nothing was missing, or the other worker
-     * acknowledged messages or reported that it holds some. patience: time without an acknowledgement after which
-     * the connection is replaced, ns; 0: not set yet */
-    int64_t moved_ns, patience;
+    /* last time, ns, at which the link was seen to work: all messages were acknowledged, an acknowledgement arrived,
+     * or the other worker reported that it still has unacknowledged messages of its own */
+    int64_t moved_ns;
+    int64_t patience; /* time without an acknowledgement after which the connection is replaced, ns; 0: not set yet */
 };
 
 /* The bytes that one act of a SEND task sends, in pieces of at most PIECE bytes. */

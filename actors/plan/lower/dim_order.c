@@ -21,8 +21,8 @@ viewer_of(const struct lower *l, int32_t node, int32_t out)
     return views && r->want[0] == n->layout[out] ? reader : -1;
 }
 
-/* Sets the strides of `dense` so that `shown`, a view of the same elements with permuted dimensions, becomes dense.
- * Returns false if `shown` is no permutation of the dimensions. */
+/* Sets the strides of `dense` so that its elements lie in memory in the order of `shown`, a view of the same elements
+ * with permuted dimensions. Returns false if `shown` does not have the same dimensions in another order. */
 static bool
 turn_strides(struct view *dense, const struct view *shown)
 {

@@ -1,12 +1,13 @@
-/* pack.c - finds offsets in one arena: the best result of several greedy heuristics.
+/* pack.c - finds offsets in one arena (the memory of a device): the best result of several greedy heuristics.
  *
- *   placing   places items one by one in some order (largest first is the best known). Each item is placed in
- *             the lowest gap, or in the tightest, between placed items with overlapping lifetimes. Quadratic: tries all
- *             orders up to NTHOROUGH items, and largest first up to NPLACED.
- *   again     places all items again, the topmost one first, up to NAGAIN times. Used on request, if no
- *             order meets the bound.
+ *   placing   places items one by one in some order; largest first is the best order known. An item gets the
+ *             lowest gap, or the tightest one, between placed items with overlapping lifetimes. The time is quadratic.
+ *             All orders are tried for up to NTHOROUGH items, and largest first for up to NPLACED.
+ *   again     places all items again, the topmost one first, up to NAGAIN times. The caller may request this for
+ *             results above the lower bound of the arena's size.
  *   sweeping  simulates malloc and free over time, with holes binned by size: a few steps per item. Items are also
- *             swept backwards in time. A group is swept on its own and is one block for the other items.
+ *             swept backwards in time. Items that must stay together (a group) are swept alone, and are one block for
+ *             the other items.
  *
  * With more than NPLACED items, the largest are placed and the small rest is swept above them. (Greedy by size:
  * Pisarchyk & Lee 2020; bins by size: Masmano et al. 2004.) */

@@ -229,9 +229,9 @@ busiest(struct wires *w, const struct relay *r)
 
 /* ---- the time of a hierarchical reduction ---- */
 
-/* Returns the time of the hierarchical reduction, ns. The first chunk passes all segments, and the other chunks
- * follow in a pipeline. Each further chunk costs one more message per link, which occupies both ends for a quarter
- * of the latency. */
+/* Returns the time of the hierarchical reduction, ns. The data pass from host to host (legs) in chunks: the first
+ * chunk passes all legs, and the other chunks follow in a pipeline. Each further chunk costs one more message per
+ * leg; by measurement a message occupies both ends for a quarter of the latency. */
 static double
 handed_ns(const struct wires *w, const struct box_relay *how, double bytes)
 {

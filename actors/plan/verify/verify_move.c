@@ -69,7 +69,7 @@ value_begin_move(struct values *s, int32_t task)
     if (s->box_ref.kind != REF_NONE && !type_equal(&t, &b->type))
         return proof_fail(s->v, task, "moves a value of another type than its move has");
     if (s->box_ref.kind == REF_NONE && type_numel(&b->type) > 0)
-        return proof_fail(s->v, task, "its move has elements, but no value to move");
+        return proof_fail(s->v, task, "moves elements of a value that no task computes");
     return 0;
 }
 

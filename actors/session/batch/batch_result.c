@@ -53,9 +53,9 @@ batch_result(const struct call_context *ctx, const struct segments *segments, st
     }
     if (share == SHARE_ROWS && (*out)->blocks > 1)
         return fail(E_PLAN,
-                    "graph: dimension 0 of a result consists of %d blocks of rows, such as those of the operands of "
-                    "concat, and results are joined from %d micro-batches along dimension 0; return each block as a "
-                    "result of its own",
+                    "graph: a result has rows of %d tensors one below the other, as concat makes them; with %d "
+                    "micro-batches these rows cannot be joined in order; return each of the tensors as a result of "
+                    "its own",
                     (*out)->blocks, ctx->s->trace.pieces);
     if (share == SHARE_ROWS && (*out)->rows > 0)
         return fail(E_PLAN,

@@ -736,7 +736,8 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- making the values of the batch ---- */
 
-/* Makes the batch's value of a sum, of a mean, or of a function of sums and means. */
+/* Computes the value of v for the whole batch from its values in the micro-batches. v is a sum over rows, a mean, or
+ * a function of sums and means. */
 static int
 joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 {

@@ -134,7 +134,7 @@ struct tiles {
 };
 extern const struct tiles attention_small, attention_dense;
 
-/* ---- functions of attention.c that both files use ---- */
+/* ---- functions of attention.c that the files of both kinds of tiles use ---- */
 
 struct matrix matrix_of(const struct worker *w, const struct view *v);
 /* Loads n rows of x, from row `from` on, as floats with `pitch` floats per row. Sets the rest of each row to zero. */

@@ -114,7 +114,7 @@ splitter_add(struct splitter *s, const char *name, const struct split_step *step
     return 0;
 }
 
-/* ---- splitting a text by steps ---- */
+/* ---- splitting a text: each step splits the pieces of the step before ---- */
 
 struct cut { /* the function that receives the pieces, and its argument */
     struct splitter *s;
