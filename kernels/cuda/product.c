@@ -328,7 +328,7 @@ cuda_product_of(struct arena *a, int lead, int nstep, const struct fuse_step *st
     return r.nread == nstep && r.now->out >= 0;
 }
 
-/* ---- running products and convolutions ---- */
+/* ---- starting products and convolutions on the device ---- */
 
 struct cuda_multiply *
 cuda_multiply_new(struct arena *a, int device, int lead, int nstep, const struct fuse_step *step, int nin,

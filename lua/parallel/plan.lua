@@ -18,7 +18,9 @@ local function join(path, name) return path == "" and name or path .. "." .. nam
 
 -- ---- finding the roles of layers and parameters ----
 
--- Adds the roles that classes name. heads: path of a column layer -> {number of heads, name of the field}.
+-- Adds to `role` the roles (column, row, ...) that the field `parallel` of modules' classes assigns to their layers. Adds
+-- to `heads`, for the path of each column layer whose output consists of heads: {number of heads, name of the model's
+-- field with that number}.
 local function roles_of_classes(model, role, heads)
   for path, m in model:named_modules() do
     local roles = classes.of(getmetatable(m))

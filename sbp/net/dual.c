@@ -51,9 +51,10 @@ over_columns(const int64_t *restrict from, int32_t n, const int64_t *restrict t,
 struct dual_end_of { /* an edge as seen from one of its variables */
     int32_t other;   /* variable at the other end */
     int32_t nother;  /* number of values of that variable */
-    /* ahead: true: the other end comes later in the sweep order; rows: true: a row of `table` belongs to a value
-     * of this end */
-    bool ahead, rows;
+    /* true: the sweep visits the node at the other end later than this one */
+    bool ahead;
+    /* true: rows of `table` are the values of this end, and columns those of the other; false: the reverse */
+    bool rows;
     const int64_t *table;
     const int64_t *swept; /* table that sweeps read: `table`, or its transpose */
     int64_t *to, *from;   /* to: messages to this variable; from: messages to the variable at the other end */

@@ -39,7 +39,7 @@ struct work {
     const char *memory;
     char text[128];
     bool strange;
-    /* source of a bundle, one launch for several works of equal source; only the first of these works has it */
+    /* source of a bundle: one launch that runs several works of equal source. Set only in the first of these works */
     struct cuda_source many;
     struct work *mate[MATES];
     int nmate;

@@ -69,7 +69,8 @@ make_rows(struct rille_graph *g, uint64_t *rng)
     free(cost);
 }
 
-/* Shuffles the row of each lane, so that no lane can follow it. Limits the wait of lanes to a random short time. */
+/* Shuffles the schedule row (the planned order of acts) of each lane, so that no lane can start its acts in that order.
+ * Limits the time for which a lane waits for the next act of its row to a random short time. */
 static void
 break_rows(struct rille_graph *g, uint64_t *rng)
 {

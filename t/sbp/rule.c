@@ -470,7 +470,7 @@ test_all_reshapes(void)
     ok(n > 150 && wrong == 0, "every reshape of 48 elements among %d shapes binds to its sizes", n);
 }
 
-/* ---- lists, sources, points ---- */
+/* ---- operators with a list of operands, operators without operands, and the number of points ---- */
 
 static void
 test_lists(void)

@@ -123,7 +123,7 @@ void flow_await(struct worker *w, struct flow *f, int64_t mark);
 /* Executes work of the first stream that has work to run, if streams are driven by worker_step(). Returns false if
  * no stream has work. */
 bool worker_drive(struct worker *w);
-/* Waits until all streams are empty, and drops the acts in flight. */
+/* Waits until all streams have done their work. The acts that were in flight then count as finished. */
 void worker_drain(struct worker *w);
 
 #endif

@@ -142,7 +142,7 @@ local function items_of(self, s, path)
   return array_of(s.items == nil and any or compile(self, s.items, path .. ".items"), least, most)
 end
 
--- Type -> function that returns the expression of its values.
+-- Type of a JSON value -> function that returns the grammar expression for values of that type.
 local types = {
   object = object_of, array = items_of,
   string = function() return str end, integer = function() return integer end, number = function() return number end,
