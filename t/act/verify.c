@@ -14,8 +14,7 @@
 
 /* ---- a copy that may be changed ---- */
 
-/* Copies n elements and appends an empty one. The test also makes counts of the plan one too high; the verifier then
- * reads zeros, not memory behind the array. */
+/* Copies n elements and appends an empty one, which the verifier reads if the test makes a count one too high. */
 #define COPY(a, p, n) copy_array(a, p, sizeof *(p), n)
 static void *
 copy_array(struct arena *a, const void *p, size_t size, int64_t n)

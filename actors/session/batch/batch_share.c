@@ -736,8 +736,7 @@ batch_share_operands(const struct call_context *ctx, const struct op *op, int ni
 
 /* ---- making the values of the batch ---- */
 
-/* Computes the value of v for the whole batch from its values in the micro-batches. v is a sum over rows, a mean, or
- * a function of sums and means. */
+/* Computes the value of v, a function of sums and means over rows, for the whole batch from its micro-batches. */
 static int
 joined_value(const struct call_context *ctx, struct val *v, struct val **out)
 {
