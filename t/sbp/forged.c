@@ -77,7 +77,7 @@ test_forgeries(void)
     s = bytes(1 << 30, (long long)1 << 40, (long long)1 << 60, 1000);
     ok(refused(&s, "larger than can be checked"), "a limit whose value exceeds the largest number is refused");
     s = bytes(1 << 20, 0, (long long)1 << 40, 1000);
-    ok(refused(&s, "without a memory limit"), "a price of bytes without a limit is refused");
+    ok(refused(&s, "no memory limit"), "a price of bytes without a limit is refused");
 }
 
 /* Tests proof steps for a bound that is true: the checker must still reject an invalid step. */
