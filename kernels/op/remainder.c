@@ -8,9 +8,11 @@
 
 extern const struct op op_floor_divide;
 
+/* Replaces each subnormal number by a zero of the same sign. A comparison flushes a subnormal number to zero, but gcc
+ * 14 loads f32 operands of fmod by an x87 instruction, which does not (runtime/base/denormal.h). */
 REALS({
-    real r = fmod(x[0], x[1]);
-    return r != 0 && (r < 0) != (x[1] < 0) ? r + x[1] : r;
+    real a = x[0] == 0 ? 0 * x[0] : x[0], b = x[1] == 0 ? 0 * x[1] : x[1], r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 });
 
 /* Computes a - q b, where q = a / b truncated. The computation rounds once, and is exact if q < 2^52. Its result has
