@@ -22,8 +22,8 @@ needs_dense(const struct kernel_variant *variant, const struct exec *e, int i)
     return !variant->takes || !variant->takes(&k, i);
 }
 
-/* Returns true if the variant accepts the call. Sets seen[] to the views that the variant would read: where it needs
- * dense operands, those of dense copies. */
+/* Returns true if the variant accepts the call. Sets seen[] to the views that the variant would read. For an operand
+ * that must be dense and is not, this is the view of a dense copy. */
 static bool
 variant_accepts(const struct kernel_variant *variant, const struct exec *e, struct view *seen)
 {

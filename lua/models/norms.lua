@@ -29,7 +29,7 @@ function PlainNorm:forward(x)
 end
 
 -- Creates a norm of the decoder that c describes. part nil: the norm of hidden states of width `what`. part "q" or
--- "k": the norm of queries or keys; `what` then says over which elements:
+-- "k": the norm of queries or keys; for these, `what` names the elements that are normalised together:
 --   "all"           one norm over all heads together
 --   "each"          a norm over each head, with a separate weight per head
 --   "head", "late"  a norm over each head, with one weight for all heads

@@ -169,7 +169,7 @@ send_ticks(void *arg)
     return NULL;
 }
 
-/* Starts a thread that blocks all signals, so that other threads handle them. */
+/* Starts a thread with all signals blocked. The system delivers signals to the other threads. */
 static bool
 start_thread(pthread_t *out, void *(*run)(void *), void *arg)
 {

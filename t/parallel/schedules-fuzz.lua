@@ -16,8 +16,8 @@ local function one_of(list) return list[math.random(#list)] end
 local schedules = {"1f1b", "gpipe", "zb-h1", "zb-h2", "auto", "interleaved", "zb-v", "v-half", "v-min", {memory = 0.75}, {memory = 1.5},
   {lag = 1, split_backward = true}, {lag = 3, split_backward = true}, {lag = 2}}
 
--- Functions that return the stage of layer i: in order, round robin, V-shaped, or at random. Some schedules require
--- one of these.
+-- Functions that return the stage of layer i: in order, round robin, V-shaped, or at random. Some schedules accept
+-- only one of these functions.
 local dealings = {
   order = function(i, layers, stages) return (i - 1) * stages // layers end,
   round = function(i, _, stages) return (i - 1) % stages end,

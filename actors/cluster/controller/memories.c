@@ -221,8 +221,8 @@ settle_maps(struct cluster *c, const uint32_t *slots)
         if (coordinator_memory(c->c, m)->own) c->hosts.home = m;
 }
 
-/* Adds the devices and memories of ranks that are present for the first time to the cluster's tables, and assigns the
- * devices to the memories that have workers in this epoch. */
+/* Adds the devices and memories of new ranks to the cluster's tables. Then assigns all devices to the memories that
+ * have workers in this epoch. */
 static int
 settle_epoch(struct cluster *c)
 {

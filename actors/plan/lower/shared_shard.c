@@ -237,8 +237,8 @@ may_share_move(const struct lower *l, const struct redistribution *x, const stru
            !layout_has_partial(b->to) && type_numel(&b->type) > 0;
 }
 
-/* Adds, for each device, the bytes that it receives if this group shares a shard: bytes that its items read from
- * other devices, and items that other devices fill. */
+/* Adds up, for each device, the bytes that the device would receive if this group shared a shard. They are the bytes
+ * that items of the device read from other devices, and the items of the device that other devices fill. */
 static void
 count_shard_received(struct sharing *s, int64_t *received)
 {

@@ -505,7 +505,7 @@ group_updates(struct fusion *l)
 
 /* ---- sums ---- */
 
-/* Returns true if a product may add directly to its sum over micro-batches: nothing else reads its results. */
+/* Returns true if a product may add directly to its sum over micro-batches, because only the sum reads its results. */
 static bool
 adds(const struct fusion *l, int32_t i, const struct prog_node *sum)
 {

@@ -36,8 +36,8 @@ struct memory {
     int32_t *asked, *last, *met;
     int32_t *next_writer;           /* by task: next task that writes the same register; -1: none */
     int32_t *user, nuser, capacity; /* user[0 .. nuser - 1]: tasks that write or read the register under proof */
-    /* number of users at the front of the list from which an order proof suffices. Each other user precedes one of
-     * them */
+    /* number of users at the front of the list from which an order proof suffices. Every later user in
+     * the list precedes one of these users */
     int32_t nlast;
 };
 

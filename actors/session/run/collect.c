@@ -571,7 +571,7 @@ collection_uses(struct collection *c)
             const struct val *v = c->node[i]->in[k];
             if (v && !v->is_number) c->use[collection_slot(c, v)]++;
         }
-    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* copy of the counts; nothing is subtracted from it */
+    memcpy(c->use + n, c->use, sizeof(*c->use) * (size_t)n); /* a copy of the counts that never changes */
     return c->use;
 }
 
