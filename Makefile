@@ -28,14 +28,14 @@ asan:
 
 # Tests in which threads may race: tests of actors, of streams, of clusters, and of multi-threaded kernels.
 THREAD_TESTS := $(addprefix act/,alloc bus calls collect fail open pack runs sim streams) $(addprefix runtime/,stream system system_posix) \
-	plan/rows-far $(addprefix cluster/,carrier hasty host link strangers) $(addprefix kernels/,threads team attention fused rows) \
-	session/adopt session/dlpack
+	plan/rows-far $(addprefix cluster/,carrier hasty host link strangers) kernels/threads kernels/team kernels/fused \
+	products/attention rows/rows session/adopt session/dlpack
 tsan:
 	@.ci/install
 	cmake --preset tsan
 	cmake --build --preset tsan --target rille \
 	  t-act t-act-alloc t-act-calls t-act-open t-act-runs t-act-sim t-runtime \
-	  t-runtime-system_posix t-plan t-cluster t-kernels t-session
+	  t-runtime-system_posix t-plan t-cluster t-kernels t-products t-rows t-session
 	OMP_NUM_THREADS=1 RILLE_THREADS=2 TSAN_OPTIONS="suppressions=$(CURDIR)/t/tsan.supp" \
 		$$(setarch -R true 2>/dev/null && echo setarch -R) .ci/prove build/tsan $(THREAD_TESTS)
 

@@ -13,8 +13,8 @@
  *   /live     arena divided by the peak bytes in use at once (live.h) */
 #include "actors/plan/model/plan.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/live.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/live.h"
+#include "t/lib/plan/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>

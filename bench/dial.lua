@@ -19,7 +19,7 @@
 
 local rille = require "rille"
 local nn = rille.nn
-local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local dealt, pipeline = dofile("t/lib/steps/dealt.lua"), dofile("t/lib/steps/stages.lua")
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 
 -- Returns the maximum number of micro-batches that a device has in flight at once.

@@ -8,7 +8,7 @@
 -- times. The controller and worker 0 are never killed.
 
 local what, amount, folder, forwarder = arg[1], tonumber(arg[2]), arg[3], arg[4]
-local quantities = dofile("t/lib/quantities.lua")
+local quantities = dofile("t/lib/steps/quantities.lua")
 local P = rille.placement("cpu", {0, 1, 2})
 local EVERY <const> = 50 -- steps from one snapshot to the next
 local GAP <const> = 5 -- longest time from one fault to the next, s

@@ -14,7 +14,7 @@
 local rille = require "rille"
 local SEEDS <const>, JITTER <const>, UNIT <const> = 20, 0.1, 1e-3
 
-local dealt, pipeline = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local dealt, pipeline = dofile("t/lib/steps/dealt.lua"), dofile("t/lib/steps/stages.lua")
 
 local function key(s) return s.stage .. s.what .. s.piece end
 

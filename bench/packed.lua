@@ -5,7 +5,7 @@
 -- Prints three numbers for the device with the most registers: the bytes of its registers; the peak bytes in use at
 -- once in simulations of the plan, which is a lower bound for any packing; and the quotient of the two.
 
-local packed = dofile("t/lib/packed.lua")
+local packed = dofile("t/lib/steps/packed.lua")
 
 print(("%-6s %-22s %6s %10s %10s %7s"):format("model", "layout", "pieces", "arena KiB", "in use", "/in use"))
 for _, name in ipairs(packed.models) do

@@ -47,7 +47,7 @@ local function least(step, x)
   return best
 end
 
-local dealt = dofile("t/lib/dealt.lua")
+local dealt = dofile("t/lib/steps/dealt.lua")
 
 local cases = {
   {"gpipe", 1}, {"1f1b", 1}, {"1f1b, skip", 1, schedule = "1f1b", skip = true}, {"zb-h1", 1}, {"zb-h2", 1},

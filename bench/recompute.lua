@@ -8,7 +8,7 @@
 -- of blocks.
 
 local rille = require "rille"
-local dealt = dofile("t/lib/dealt.lua")
+local dealt = dofile("t/lib/steps/dealt.lua")
 local nn = rille.nn
 
 local BLOCKS <const>, WIDTH <const>, HEADS <const>, LENGTH <const>, ROWS <const>, DEVICES <const>, PIECES <const> = 16, 256, 4, 128, 4, 4, 8

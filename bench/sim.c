@@ -8,11 +8,11 @@
  *
  * A seed of a cluster runs a coordinator and its workers with faults, snapshots and recovery. The faults are
  * packets lost or doubled, connections that end or carry nothing, workers killed, silent or hanging, and coordinators
- * killed and replaced. The results must equal those of a run without faults (t/lib/simulated.h). hours: simulated time,
- * all seeds together. */
+ * killed and replaced. The results must equal those of a run without faults (t/lib/plan/simulated.h). hours: simulated
+ * time, all seeds together. */
 #include "bench/clock.h"
-#include "t/lib/simulated.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/simulated.h"
+#include "t/lib/plan/train.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 -- tutorial.lua - :tutorial, ten short steps on the devices of this session. A step is a title, a text, and lines that
 -- the shell runs for the user, so that their variables exist afterwards. A line is {line} or {line, its result as
--- text}; t/shell/tutorial.lua checks the results. look = true: the line only displays a value; it is skipped if the
+-- text}; t/repl/tutorial.lua checks the results. look = true: the line only displays a value; it is skipped if the
 -- user starts at a later step.
 
 return {

@@ -27,7 +27,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) (UNUSED(p), UNUSED(n))
 #endif
 
-#ifndef FAULT /* t/lib/faults.h compiles this file once more with deliberate faults, for a test */
+#ifndef FAULT /* t/lib/plan/faults.h compiles this file once more with deliberate faults, for a test */
 #define FAULT(mistake) false
 #endif
 

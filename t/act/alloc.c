@@ -7,7 +7,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/run/runner.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/train.h"
 
 #include <errno.h>
 #include <stdatomic.h>

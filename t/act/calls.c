@@ -13,7 +13,7 @@
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
 #include "runtime/base/clock.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/train.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* collect.c - tests plans whose moves call a collective library.
  *
- * Random programs run on async test devices with a stand-in for the library (t/lib/collecting.h). In every order of
- * events the results equal those of plans whose moves do not use the library. A failing act ends the run on all
+ * Random programs run on async test devices with a stand-in for the library (t/lib/plan/collecting.h). In every order
+ * of events the results equal those of plans whose moves do not use the library. A failing act ends the run on all
  * devices. The verifier rejects plans with an injected mistake. */
-#include "t/lib/plans.h"
+#include "t/lib/plan/plans.h"
 
-#include "t/lib/collecting.h"
+#include "t/lib/plan/collecting.h"
 
 static int
 count(const struct plan *p)

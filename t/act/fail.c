@@ -6,7 +6,7 @@
  * value, or cannot be read until it is set again. The next step gives the same bits as in a session without a
  * failure. */
 #include "actors/session/core/session.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/train.h"
 
 #include <pthread.h>
 #include <signal.h>

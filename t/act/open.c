@@ -13,8 +13,8 @@
  * closing a session with an open run. */
 #include "actors/session/core/session.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/faults.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/faults.h"
+#include "t/lib/plan/train.h"
 
 #include "runtime/device/device.c"
 

@@ -5,8 +5,8 @@
  * Unused registers are filled with NaN. The test runs 300 seeds, or 2,000 if RILLE_LONG=1. A failing seed is
  * printed, so that the failure can be repeated. */
 #include "actors/session/core/session.h"
-#include "t/lib/faults.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/faults.h"
+#include "t/lib/plan/train.h"
 
 #include <sys/wait.h>
 

@@ -6,8 +6,8 @@
  * panels; each product must overlap with the move of a later panel. A device with a single stream must give the same
  * results. verify.c tests that the verifier rejects other streams and weaker synchronisation. */
 #include "runtime/device/stream.h"
-#include "t/lib/net.h"
-#include "t/lib/plans.h"
+#include "t/lib/plan/net.h"
+#include "t/lib/plan/plans.h"
 
 #include <sched.h>
 

@@ -5,7 +5,7 @@
  * bytes that must be sent. The test compares values after box_apply, sent bytes, the bound, and received bytes. A
  * hierarchical reduction must give the same bits. Pairs of layouts on small meshes are enumerated, pairs on larger
  * meshes are drawn by seed. RILLE_LONG=1 draws twenty times as many. */
-#include "t/lib/moves.h"
+#include "t/lib/plan/moves.h"
 #include "t/oracles/box_apply.h"
 
 enum { MAX_RANK = 16, MAX_ADDEND = 8 };

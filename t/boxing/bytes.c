@@ -4,7 +4,7 @@
  * on meshes of longer axes, with uneven shards. For pairs without P, on 100,000 ranks and on many axes, the price
  * must equal the bytes that the ranks lack. Counts that were cached for one move are used again for other moves, on
  * any mesh, and for the reverse move. */
-#include "t/lib/moves.h"
+#include "t/lib/plan/moves.h"
 
 static const struct layout *list[MAX_LAYOUT];
 static struct arena arena;

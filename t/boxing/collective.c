@@ -3,7 +3,7 @@
  * The test runs each such move as a collective on host memory and compares the result with that of box_plan().
  * collective_of() must find every move that a library can do. The test enumerates layouts of small meshes. */
 #include "boxing/collective.h"
-#include "t/lib/moves.h"
+#include "t/lib/plan/moves.h"
 #include "t/oracles/box_apply.h"
 
 static struct arena arena;

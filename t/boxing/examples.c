@@ -1,6 +1,6 @@
 /* examples.c - tests the names and texts of moves, with numbers of bytes that can be checked by hand. (apply.c tests
  * values, and the least bytes of every move.) */
-#include "t/lib/moves.h"
+#include "t/lib/plan/moves.h"
 
 static struct arena arena;
 

@@ -6,7 +6,7 @@
  * holds for hierarchical reductions with random segments. The memory of a plan must be proportional to the exchanged
  * bytes, also on 1,024 ranks. */
 #include "runtime/device/device.h"
-#include "t/lib/moves.h"
+#include "t/lib/plan/moves.h"
 
 static struct arena arena;
 static long npair, nrelay, nread, nwrong;

@@ -7,7 +7,7 @@
 #include "actors/cluster/memory/segment.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "t/lib/cutter.h"
+#include "t/lib/plan/cutter.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 
@@ -276,7 +276,7 @@ test_impostor(void)
 
 enum { CUT_MESSAGES = 8, CUT_BYTES = 1600, PAIRS = CUTTER_PORTS / 4 / 2 };
 
-/* Appends the line of a rank's ports. They are ports of the cutter (t/lib/cutter.h), which forwards to the rank's
+/* Appends the line of a rank's ports. They are ports of the cutter (t/lib/plan/cutter.h), which forwards to the rank's
  * own ports. */
 static void
 add_cut_ports(struct cutter *cut, const struct side *s, int64_t after, struct str *out)

@@ -5,7 +5,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/train.h"
 
 enum { PROGRAMS = 64 };
 

@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/coordinator/coordinator.c and member.c: simulated clusters in one thread
- * (t/lib/simulated.h). coordinator.c tests single cases. */
-#include "t/lib/simulated.h"
+ * (t/lib/plan/simulated.h). coordinator.c tests single cases. */
+#include "t/lib/plan/simulated.h"
 
 static void
 test_seeds(int hosts)

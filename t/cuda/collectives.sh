@@ -4,7 +4,7 @@
 # forever after a failed run; unsupported setups are rejected. collectives.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
-. t/lib/toolkit.sh
+. t/lib/kernel/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
   skip "collectives by NCCL" "its header is not installed"
   finish

@@ -10,8 +10,8 @@
  * must give the same bits, and prints those that the library does not support. */
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/source.h"
-#include "t/lib/gpu.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/gpu.h"
+#include "t/lib/kernel/trial.h"
 
 static const enum dtype dtype_of[] = {
     [CUDA_F32] = DT_F32, [CUDA_F64] = DT_F64, [CUDA_BF16] = DT_BF16, [CUDA_F16] = DT_F16};

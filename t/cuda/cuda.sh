@@ -149,7 +149,7 @@ if command -v c++ >/dev/null; then
   ok "norms of numbers whose squares overflow floats are right" prints $'1.0\t-1.0' env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0 -e '
     local x = rille.tensor({{1e25, -1e25, 1e25, -1e25}})
     print(x:rms_norm():max():item(), x:layer_norm():min():item())'
-  ok "casts of variables are grouped, with the same bits (t/lib/casts.lua)" env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0,cuda:1 t/lib/casts.lua
+  ok "casts of variables are grouped, with the same bits (t/lib/steps/casts.lua)" env RILLE_CACHE="$dir/moves" "$rille" -d cuda:0,cuda:1 t/lib/steps/casts.lua
   touch -d yesterday "$RILLE_CACHE"/*
   ok "cached kernels give the same values" prints "$want_kernels" "$rille" -d cuda:0,cuda:1x3 -e "KIND, RANKS = 'cuda', {0, 1, 2, 3} $kernels"
   ok "cached kernels are not written again" prints "" find "$RILLE_CACHE" -name '*.cubin' -newermt 'today 00:00'
@@ -203,7 +203,7 @@ if command -v c++ >/dev/null; then
   ok "micro-batches and partial sums are accumulated by GPUs alone" prints "$("$own" -d cpu:1 -e "KIND, RANKS = 'cpu', {0} $pieces")" \
     "$rille" -d cuda:0x2 -e "KIND, RANKS = 'cuda', {0, 1} $pieces"
   ok "a stand-in plug-in with memory that host code can read is built" make_plugin -DSHIM="\"$root\"" -DMEGABYTES=200
-  ok "RILLE_CHECK=ref compares grouped casts with the reference" env RILLE_CHECK=ref "$rille" -d cuda:0,cuda:1 t/lib/casts.lua
+  ok "RILLE_CHECK=ref compares grouped casts with the reference" env RILLE_CHECK=ref "$rille" -d cuda:0,cuda:1 t/lib/steps/casts.lua
   ok "RILLE_CHECK=ref compares kernels with the reference" env RILLE_CHECK=ref "$rille" -d cuda:0 -e "KIND, RANKS = 'cuda', {0} $kernels"
   unset RILLE_CACHE
 else

@@ -16,10 +16,10 @@
 #include "runtime/file/disk/file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/str.h"
-#include "t/lib/cuda-epilogue.h"
-#include "t/lib/cuda-samples.h"
-#include "t/lib/gpu.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/cuda-epilogue.h"
+#include "t/lib/kernel/cuda-samples.h"
+#include "t/lib/kernel/gpu.h"
+#include "t/lib/kernel/trial.h"
 
 #include <dlfcn.h>
 #include <time.h>

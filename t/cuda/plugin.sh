@@ -4,7 +4,7 @@
 # headers of the installed toolkit. plugin.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD
 . t/lib/tap.sh
-. t/lib/toolkit.sh
+. t/lib/kernel/toolkit.sh
 
 # prints WRONG WANT PROGRAM [DEVICES]: runs with fault WRONG and compares the output
 prints() { local got; got=$(FAKE_CUDA=$1 timeout $hang "$rille" -d "${4:-cpu:1,cuda:0}" -e "$3" 2>&1 | grep -v "fully support makecontext"); echo "got: $got"; [ "$got" = "$2" ]; }
@@ -382,7 +382,7 @@ is "twenty steps have twenty losses" "$(wc -w <<<"$want")" 20
 runs "" false
 is "losses are the same if they are read at the end" "$losses" "${want:-nothing}"
 ok "steps that are not waited for launch graphs, too: $often, $counts" eval '[ "$counts" -gt 0 ]'
-ok "steps that are not waited for mix with new batches, learning rates, saves and timing" prints "" ok "arg = {[0] = '', 'cuda'} dofile('$root/t/lib/unread.lua')" cuda:0
+ok "steps that are not waited for mix with new batches, learning rates, saves and timing" prints "" ok "arg = {[0] = '', 'cuda'} dofile('$root/t/lib/steps/unread.lua')" cuda:0
 runs nopin false
 is "losses are the same without pinned memory" "$losses" "${want:-nothing}"
 runs nograph false

@@ -4,7 +4,7 @@
  * product. It computes each found product by the specification in runtime/device/device_cuda.h, and compares the
  * result with the reference. It also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/trial.h"
 
 /* ---- computing a product by its specification ---- */
 

@@ -1,10 +1,10 @@
 -- text-chat.lua - tests chat templates: texts must equal those of transformers; errors must be clear, and limits
--- hold. t/golden/chat.py makes the templates, conversations and digests.
+-- hold. t/golden/text/chat.py makes the templates, conversations and digests.
 
 local tap = dofile("t/lib/tap.lua")
-local golden = dofile("t/golden/chat.lua")
+local golden = dofile("t/golden/text/chat.lua")
 local json = require "rille.json"
-local templates, conversations = dofile("t/golden/chat-templates.lua"), {}
+local templates, conversations = dofile("t/golden/text/chat-templates.lua"), {}
 for _, case in ipairs(golden.templates) do case.text = templates[case.name] end
 for _, c in ipairs(golden.conversations) do conversations[c.name] = c.text end
 local dir = tap.folder()

@@ -5,7 +5,7 @@
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
 local gguf = dofile("t/lib/gguf.lua")
-local golden = dofile("t/golden/kinds.lua")
+local golden = dofile("t/golden/text/kinds.lua")
 local json = require "rille.json"
 local path = os.tmpname()
 os.remove(path)
@@ -44,8 +44,8 @@ local function tokens_of(vocab, special)
   return tokens, types
 end
 
--- The byte-level BPE model in t/golden/tokenizer.json.
-local bytes = json.decode(read("t/golden/tokenizer.json")).model
+-- The byte-level BPE model in t/golden/text/tokenizer.json.
+local bytes = json.decode(read("t/golden/text/tokenizer.json")).model
 local merges = tap.list(bytes.merges, function(m) return type(m) == "table" and table.concat(m, " ") or m end)
 local function byte_level(pre, more)
   local tokens, types = tokens_of(bytes.vocab, {})
@@ -62,12 +62,12 @@ end
 
 tap.group("gpt2", function()
   if tap.share() then same(byte_level("falcon"), case_of("falcon"), "falcon") end
-  for name, want in tap.sorted(dofile("t/golden/gguf_patterns.lua")) do
+  for name, want in tap.sorted(dofile("t/golden/text/gguf_patterns.lua")) do
     if tap.share() then same(byte_level(name), want, name) end
   end
   -- Tries the names of patterns that GGUF files contain. Each name stands for a pattern that a .tiktoken file can
   -- use, too. Some names also stand for a further step that splits the text.
-  local texts = dofile("t/golden/tokenizer.lua")
+  local texts = dofile("t/golden/text/tokenizer.lua")
   for _, pair in ipairs{{"gpt-2", "gpt2"}, {"llama-bpe", "cl100k"}, {"qwen2", "qwen"}, {"gpt-4o", "o200k"}} do
     local tok, other, wrong, count = byte_level(pair[1]), rille.tokenizer(tiktoken, {pattern = pair[2]}), 0, 0
     for seed = 0, 300 do
@@ -98,7 +98,7 @@ end)
 
 -- Returns the pieces of a SentencePiece model: tokens, scores, types.
 local function pieces_of(name)
-  local data, at, tokens, scores, types = read("t/golden/kinds-" .. name .. ".model"), 1, {}, {}, {}
+  local data, at, tokens, scores, types = read("t/golden/text/kinds-" .. name .. ".model"), 1, {}, {}, {}
   local function varint(s, i)
     local value, shift = 0, 0
     while true do
@@ -135,7 +135,7 @@ local function pieces_of(name)
 end
 
 tap.group("llama", function()
-  for _, case in ipairs(dofile("t/golden/gguf_tokenizers.lua")) do
+  for _, case in ipairs(dofile("t/golden/text/gguf_tokenizers.lua")) do
     if tap.share() then
       local tokens, scores, types = pieces_of(case.name)
       local tok = rille.tokenizer(write{model = {"s", "llama"}, tokens = {"s", tokens}, scores = {"f", scores}, token_type = {"i", types},

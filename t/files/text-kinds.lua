@@ -1,10 +1,10 @@
 -- text-kinds.lua - tests every kind of tokenizer. Ids and decoded texts must equal those of PyPI's tokenizers and
--- sentencepiece, and damaged files must be rejected. t/golden/kinds.py makes the vocabularies, the cases and the
+-- sentencepiece, and damaged files must be rejected. t/golden/text/kinds.py makes the vocabularies, the cases and the
 -- digests.
 
 local tap = dofile("t/lib/tap.lua")
 local lib = dofile("t/lib/strings.lua")
-local golden = dofile("t/golden/kinds.lua")
+local golden = dofile("t/golden/text/kinds.lua")
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
@@ -12,7 +12,7 @@ local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
 -- Returns the JSON text of a model. Some models are described as changes of another model's fields.
 local function model_of(name)
-  if name == "bytes" then return tap.read("t/golden/tokenizer.json"):match('"model":(%b{})') end
+  if name == "bytes" then return tap.read("t/golden/text/tokenizer.json"):match('"model":(%b{})') end
   local model = golden.models[name]
   if type(model) == "string" then return model end
   local text = golden.models[model.of]
@@ -46,12 +46,12 @@ end)
 
 tap.group("SentencePiece", function()
   for _, case in ipairs(golden.sentencepiece) do
-    if tap.share() then same(rille.tokenizer("t/golden/kinds-" .. case.name .. ".model"), case) end
+    if tap.share() then same(rille.tokenizer("t/golden/text/kinds-" .. case.name .. ".model"), case) end
   end
 end)
 
 tap.group("SentencePiece, special tokens", function()
-  local path = "t/golden/kinds-suffix.model"
+  local path = "t/golden/text/kinds-suffix.model"
   local plain, listed = rille.tokenizer(path), rille.tokenizer(path, {special = {"<mask>", "</s>"}})
   local ids = listed:encode("the<mask>thing</s>")
   tap.is({#plain:encode("<mask>") > 1, listed:decode(ids), listed:encode("<s>")}, {true, "the thing ", plain:encode("<s>")},
@@ -102,7 +102,7 @@ end)
 
 tap.group(".tiktoken", function()
   local ranks = tap.read(tiktoken)
-  local texts = dofile("t/golden/tokenizer.lua")
+  local texts = dofile("t/golden/text/tokenizer.lua")
   for _, name in ipairs{"gpt2", "cl100k", "o200k", "llama3", "qwen"} do
     local named, full = rille.tokenizer(tiktoken, {pattern = name}), nil
     for _, case in ipairs(texts.tiktoken) do
@@ -122,7 +122,7 @@ end)
 -- Tests added tokens that are spelled like a byte. Byte-level vocabularies write each byte as a letter. An added
 -- token that consists of such a letter must have the id of the byte.
 tap.group("added tokens spelled like bytes", function()
-  local text = tap.read("t/golden/tokenizer.json")
+  local text = tap.read("t/golden/text/tokenizer.json")
   local id = math.tointeger(text:match('"ä":(%d+)'))
   local tok = rille.tokenizer(write("added.json", (text:gsub('"added_tokens":%[', function(s)
     return s .. ('{"id":%d,"content":"ä","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false},'):format(id)
@@ -161,7 +161,7 @@ tap.group("damage", function()
     if encoded then tok:decode(ids) elseif not ids:find("encode:", 1, true) then wrong[#wrong + 1] = ids end
   end
   local files = tap.list(golden.json, function(case) return {"d.json", file_of(case)} end)
-  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/kinds-" .. case.name .. ".model")} end
+  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/text/kinds-" .. case.name .. ".model")} end
   for _, file in ipairs(files) do
     if tap.share() then
       local name, s = file[1], file[2]
@@ -176,7 +176,7 @@ tap.group("damage", function()
       end
     end
   end
-  local model = tap.read("t/golden/kinds-suffix.model")
+  local model = tap.read("t/golden/text/kinds-suffix.model")
   for cut = 0, #model - 1, 7 do try("cut.model", model:sub(1, cut)) end
   tap.is(wrong, {}, ("%d damaged files are refused with their names, or work"):format(tried))
 end)

@@ -1,9 +1,9 @@
 -- text-tokenizer.lua - tests tokenizers. For ten thousand generated strings, ids must equal those of PyPI's
 -- tokenizers and tiktoken. Encoding and decoding must return any bytes unchanged. Also tests errors. The strings
--- depend only on a seed; t/golden/tokenizer.py generates the same ones and documents the digests.
+-- depend only on a seed; t/golden/text/tokenizer.py generates the same ones and documents the digests.
 
 local tap = dofile("t/lib/tap.lua")
-local golden = dofile("t/golden/tokenizer.lua")
+local golden = dofile("t/golden/text/tokenizer.lua")
 local dir = tap.folder()
 local function write(name, s) return tap.write(dir .. "/" .. name, s) end
 
@@ -12,7 +12,7 @@ local generator, digest = lib.generator, lib.digest
 local function generated(seed) return lib.generated(golden, seed) end
 local tiktoken = write("tokenizer.tiktoken", lib.tiktoken())
 
-local json = tap.read("t/golden/tokenizer.json")
+local json = tap.read("t/golden/text/tokenizer.json")
 local function quote(s) return '"' .. s:gsub('[\\"]', "\\%0") .. '"' end
 -- Returns tokenizer.json with some parts replaced: {name = new JSON}.
 local function with(parts)
@@ -121,7 +121,7 @@ tap.group("added tokens with every combination of flags", function()
 end)
 
 tap.group("any bytes", function()
-  local tok, draw, wrong = rille.tokenizer("t/golden/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
+  local tok, draw, wrong = rille.tokenizer("t/golden/text/tokenizer.json"), generator(tonumber(os.getenv("SEED")) or 17), 0
   for _ = 1, 2000 do
     local bytes = tap.list(draw(60), function() return string.char(draw(3) == 0 and draw(256) or 32 + draw(90)) end)
     local s = table.concat(bytes)
@@ -139,7 +139,7 @@ tap.group("any bytes", function()
 end)
 
 tap.group("files", function()
-  local tok = rille.tokenizer("t/golden/tokenizer.json")
+  local tok = rille.tokenizer("t/golden/text/tokenizer.json")
   tap.is({tok.size, #tok:encode("<|endoftext|>"), tostring(tok)}, {601, 1, "tokenizer of 601 ids"}, "size counts special tokens")
   for name, t in pairs{json = tok, tiktoken = rille.tokenizer(tiktoken, {pattern = "cl100k", special = {"<|endoftext|>"}}),
     split = rille.tokenizer(write("s.json", with_cutter(split_by(patterns.o200k))))} do
@@ -253,7 +253,7 @@ tap.group("special tokens", function()
   tap.is({tok.size, tok:encode(a .. b)}, {ranks + 2, {ranks + 100, ranks + 1}}, "a map sets the ids of special tokens")
   tap.is(tok:decode{ranks + 100, ranks + 1}, a .. b, "ids of special tokens are decoded")
   tap.fails(function() tok:decode{ranks} end, {tostring(ranks)}, "an unused id between special tokens is refused")
-  local root = require("rille.json").load("t/golden/tokenizer.json")
+  local root = require("rille.json").load("t/golden/text/tokenizer.json")
   root.model.merges = require("rille.json").array{}
   local file <close> = assert(io.open(dir .. "/no-merges.json", "w"))
   file:write(require("rille.json").encode(root))

@@ -1,5 +1,5 @@
 /* host_comm.h - a stand-in for a collective library (like NCCL) on host memory, for test devices that simulate GPUs
- * (t/lib/collecting.h). All ranks are in one process; t/host/board.h is the stand-in for NCCL across processes.
+ * (t/lib/plan/collecting.h). All ranks are in one process; t/host/board.h is the stand-in for NCCL across processes.
  *
  * The library follows NCCL: call n of a rank matches call n of every other rank, and completes when all ranks have
  * made it. A point-to-point send is buffered (host_comm_buffers) or waits for its receive; NCCL may do either. Two

@@ -1,7 +1,7 @@
 /* denormal.c - tests functions that inspect bits. They must treat denormals as zeros, as arithmetic on compute
  * threads does. Tests every kernel and the reference. */
 #include "runtime/base/denormal.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/trial.h"
 
 static const double least[] = {[DT_F32] = 0x1p-126, [DT_F64] = 0x1p-1022};
 

@@ -6,9 +6,9 @@ passes() { # passes TEST SHARE: runs this share of the test with AVX2 only; succ
   SHARE=$2 ONEDNN_MAX_CPU_ISA=AVX2 sh "$build/t/$1.t" >"$dir/out" 2>&1 && grep -q '^ok' "$dir/out" || { grep -v '^ok' "$dir/out"; false; }
 }
 build=$(dirname "$1") case=1
-ok kernels/gemm passes kernels/gemm "${SHARE:-all}"
+ok products/gemm passes products/gemm "${SHARE:-all}"
 # runs these tests completely
-for test in kernels/halves-ranks kernels/attention kernels/fused nn/autocast op/halves; do
+for test in rows/halves-ranks products/attention kernels/fused nn/autocast op/halves; do
   ! share $((case++)) || ok $test passes $test all
 done
 finish

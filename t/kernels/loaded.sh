@@ -21,7 +21,7 @@ RILLE_OPERATORS(&r)'
 # ---- a valid library
 
 for devices in 1 4; do
-  go -d cpu:$devices "$root/t/lib/loaded.lua" "$example" $devices
+  go -d cpu:$devices "$root/t/lib/steps/loaded.lua" "$example" $devices
   grep '^not ok\|^#' "$dir/out"
   ok "loaded operators work like built-in ones on $devices devices" test "$code" = 0 -a -n "$stdout"
 done
@@ -54,7 +54,7 @@ is "a program without a library of RILLE_OPERATORS computes nothing" "$stdout" "
 ok "a missing library of RILLE_OPERATORS ends the program with its path" says "RILLE_OPERATORS: $dir/none.so: No such file or directory"
 
 ok "a library that uses every field is built" cc -std=c11 -Wall -Werror -shared -fPIC -I"$root" -o "$dir/fields.so" "$root/t/host/fields.c" -lm
-go -d cpu:2 "$root/t/lib/loaded_fields.lua" "$dir/fields.so"
+go -d cpu:2 "$root/t/lib/steps/loaded_fields.lua" "$dir/fields.so"
 grep '^not ok\|^#' "$dir/out"
 ok "every field of a record has its effect" test "$code" = 0 -a -n "$stdout"
 

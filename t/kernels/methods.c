@@ -1,8 +1,8 @@
 /* methods.c - checks that every operator has a kernel besides the reference. Such a kernel must compute all
  * samples of the operator, in every dtype and along every axis. This file lists the exceptions with the reason.
  * RILLE_LONG=1 prints the whole table. */
-#include "t/lib/exec.h"
-#include "t/lib/pattern.h"
+#include "t/lib/kernel/exec.h"
+#include "t/lib/kernel/pattern.h"
 
 /* Calls that only the reference needs to compute, with the reason. */
 static const struct {

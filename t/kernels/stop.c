@@ -4,7 +4,7 @@
  * Element-wise operators are called with one long row each. */
 #include "kernels/cpu/base/dnnl.h"
 #include "runtime/base/stop.h"
-#include "t/lib/exec.h"
+#include "t/lib/kernel/exec.h"
 
 #include <limits.h>
 

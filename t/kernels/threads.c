@@ -2,7 +2,7 @@
  * must give the same bits, which must agree with the reference within rounding. Shapes are large enough to be split,
  * into parts of unequal sizes. Rows along an axis have every length around the sizes of blocks and lanes. */
 #include "kernels/cpu/base/dnnl.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/trial.h"
 
 static const struct row {
     /* operands as text, in which %N stands for a length; the row is tried with each number of `lengths` */

@@ -33,7 +33,7 @@ done
 
 # ---- tests in Lua, on two workers ----
 
-for test in session/several-results shell/graph shell/tensor files/save files/checkpoint session/random-calls op/layouts parallel/offload; do
+for test in session/several-results shell/graph shell/tensor files/save files/checkpoint hostile/random-calls op/layouts parallel/offload; do
   share $((case++)) || continue
   async_copy "t/$test.lua" "$dir/${test##*/}.lua"
   SHARE=all go launch -n 2 -d async:4,cpu:1 "$dir/${test##*/}.lua"

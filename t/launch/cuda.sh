@@ -3,7 +3,7 @@
 # for CUDA (t/host/toolkit.c). Run: cuda.sh path/to/rille; prints TAP.
 own=$(realpath "$1") build=$(dirname "$(realpath "$1")") root=$PWD rille=$1
 . t/lib/processes.sh
-. t/lib/toolkit.sh
+. t/lib/kernel/toolkit.sh
 export FAKE_CUDA=gpus=4,memory=2000000000
 
 # ---- a controller without GPUs reports the GPUs of its workers ----

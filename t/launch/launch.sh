@@ -241,7 +241,7 @@ ok "a note with a function is refused" ends 1 "must be a number, a string, a boo
 # ---- losses ----
 
 # Runs twelve steps. Loses a worker before each step whose number is an argument. Prints the last loss of each step.
-cp "$root/t/lib/small.lua" .
+cp "$root/t/lib/steps/small.lua" .
 cat >train.lua <<'LUA'
 local net, opt, step, batch = dofile "small.lua"
 local lr = rille.optim.cosine{lr = 0.1, min_lr = 0.01, warmup = 3, steps = 12}

@@ -6,7 +6,7 @@ rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"
 files=$PWD/examples/cluster
-cp t/lib/small.lua "$dir/"
+cp t/lib/steps/small.lua "$dir/"
 cd "$dir" || exit 1
 
 tell() { head -5 "$dir/err"; }

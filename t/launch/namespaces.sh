@@ -109,7 +109,7 @@ fi
 # ---- cables that fail ----
 
 # Runs nine steps. The cable fails after the fourth. Prints the last loss of each step.
-cp "$root/t/lib/small.lua" "$dir/"
+cp "$root/t/lib/steps/small.lua" "$dir/"
 cat >"$dir/train.lua" <<'LUA'
 local _, _, step, batch = dofile((arg[0]:match(".*/") or "") .. "small.lua")
 local seen, i = {}, 0

@@ -84,7 +84,7 @@ local step = rille.graph(function(x)
 end)
 local losses = {}
 for i = 1, 3 do losses[i] = ("%.6f"):format(step(x):item()) end
-if arg[1] == "dies" then dofile("t/lib/killed.lua")(3, function() return step(x):item() end) end
+if arg[1] == "dies" then dofile("t/lib/steps/killed.lua")(3, function() return step(x):item() end) end
 for i = 4, 6 do losses[i] = ("%.6f"):format(step(x):item()) end
 print(table.concat(losses, " "))
 LUA

@@ -56,7 +56,7 @@ local step = rille.graph(function(x)
 end, {micro_batches = 4})
 local losses = {}
 for i = 1, steps do
-  if dies and i == 4 then dofile("t/lib/killed.lua")(3, function() return step(x):item() end) end
+  if dies and i == 4 then dofile("t/lib/steps/killed.lua")(3, function() return step(x):item() end) end
   losses[i] = ("%a"):format(step(x):item())
 end
 local text, n = tostring(step:plan()), {}

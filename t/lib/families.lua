@@ -1,4 +1,4 @@
--- families.lua - writes model folders for the entries of t/golden/families.lua, encoders.lua and towers.lua. The
+-- families.lua - writes model folders for the entries of t/golden/models/families.lua, encoders.lua and towers.lua. The
 -- weights follow the formula in families.py.
 local json = require "rille.json"
 local files = require "rille.models.loading.files"

@@ -1,7 +1,7 @@
--- gguf.lua - writes GGUF files, for tests. The entries of t/golden/gguf_files.lua state how the tensors of a GGUF
+-- gguf.lua - writes GGUF files, for tests. The entries of t/golden/models/gguf_files.lua state how the tensors of a GGUF
 -- file are made of those of Hugging Face's files.
 
-local gguf, common = {}, dofile("t/golden/gguf_files.lua").common
+local gguf, common = {}, dofile("t/golden/models/gguf_files.lua").common
 
 local kinds = {u = {4, "<I4"}, i = {5, "<i4"}, f = {6, "<f"}, b = {7, "<I1"}, s = {8, "<s8"}, q = {10, "<I8"}}
 

@@ -2,7 +2,7 @@
 # whose communicators connect processes. Reads processes.sh and toolkit.sh. Skips the test if NCCL's header is
 # missing.
 . t/lib/processes.sh
-. t/lib/toolkit.sh
+. t/lib/kernel/toolkit.sh
 if [ ! -f "$headers/nccl.h" ]; then
   skip "NCCL among workers" "its header is not installed"
   finish

@@ -1,4 +1,4 @@
--- strings.lua - generates strings that are hard for tokenizers, like t/golden/tokenizer.py: all planes of Unicode,
+-- strings.lua - generates strings that are hard for tokenizers, like t/golden/text/tokenizer.py: all planes of Unicode,
 -- long runs, invalid UTF-8. A string depends only on its seed.
 
 local strings = {}
@@ -66,7 +66,7 @@ local function base64(bytes)
   return text:sub(1, #text - -#bytes % 3) .. ("="):rep(-#bytes % 3)
 end
 
--- Returns the vocabulary of t/golden/tokenizer.json as a .tiktoken file: lines of base64 and rank. The vocabulary
+-- Returns the vocabulary of t/golden/text/tokenizer.json as a .tiktoken file: lines of base64 and rank. The vocabulary
 -- writes a byte that is not printable in Latin-1 as a character from U+0100 on.
 function strings.tiktoken()
   local byte_of, spelled = {}, 0
@@ -76,7 +76,7 @@ function strings.tiktoken()
     spelled = spelled + (visible and 0 or 1)
   end
   local lines = {}
-  for text, rank in pairs(require "rille.json".load("t/golden/tokenizer.json").model.vocab) do
+  for text, rank in pairs(require "rille.json".load("t/golden/text/tokenizer.json").model.vocab) do
     local bytes = {}
     for _, c in utf8.codes(text) do bytes[#bytes + 1] = byte_of[c] end
     lines[rank + 1] = ("%s %d\n"):format(base64(table.concat(bytes)), rank)

@@ -1,4 +1,4 @@
--- layers.lua - compares layers with values computed by hand or by plain Lua. t/nn/golden-models.lua compares blocks of a
+-- layers.lua - compares layers with values computed by hand or by plain Lua. t/models/golden-models.lua compares blocks of a
 -- transformer, with their attention, with transformers' GPT-2.
 local tap = dofile("t/lib/tap.lua")
 local nn, T = rille.nn, rille.tensor

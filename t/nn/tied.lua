@@ -3,7 +3,7 @@
 -- The gradient must equal the sum of the gradients of two separate tables, in all layouts, eager and compiled, with
 -- and without micro-batches. Embedding gradients are added in place to the gradient of the matrix product.
 local tap = dofile("t/lib/tap.lua")
-local acts = dofile("t/lib/acts.lua")
+local acts = dofile("t/lib/steps/acts.lua")
 local ROWS, WIDTH, BATCH, LENGTH = 12, 8, 4, 6
 
 local places = {

@@ -5,7 +5,7 @@
  * every variant. Operators without say() must ignore the element. No operator may write outside its results, even
  * for invalid data, because later operators of a stream may run before the error is reported. */
 #include "runtime/data/rng.h"
-#include "t/lib/exec.h"
+#include "t/lib/kernel/exec.h"
 
 enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };
 

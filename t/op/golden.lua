@@ -79,7 +79,7 @@ for _, c in ipairs(cases) do
   local good, why = pcall(call, c)
   if not good then tap.ok(false, c.call .. " runs"); tap.diag(tostring(why)) end
 end
--- Operators that PyTorch cannot check: random numbers, uninitialised memory, a move, and blocks of GGUF (t/kernels/blocks.c).
+-- Operators that PyTorch cannot check: random numbers, uninitialised memory, a move, and blocks of GGUF (t/products/blocks.c).
 local alone = {rand = true, randn = true, randint = true, empty = true, to_global = true, linear_blocks = true, from_blocks = true,
   to_blocks = true}
 local bare = 0

@@ -3,7 +3,7 @@
  *
  * For a sample with operands x: f(x) = sum of the results, each times a random weight; g(x) = sum of f's gradients,
  * each times a random weight. The tape's gradients of f and g must equal the numerical slopes. */
-#include "t/lib/eager.h"
+#include "t/lib/kernel/eager.h"
 
 enum { PROBES = 24, READ = sizeof((struct eager *)0)->read };
 #define STEP      1e-5
@@ -185,7 +185,7 @@ compare(struct trial *t, const struct gradients *s, double *worst_f, double *wor
 }
 
 /* Returns true if slopes can check the operator's gradient. False for moments_of: its gradient is with respect to
- * the data from which the codes were computed, and samples contain only codes. (t/kernels/shift.lua tests it in
+ * the data from which the codes were computed, and samples contain only codes. (t/rows/shift.lua tests it in
  * layer_norm over a split axis.) */
 static bool
 is_slope(const struct op *op)
@@ -276,7 +276,7 @@ main(int argc, char **argv)
     uint64_t seed = seed_of(1);
     for (int i = 0; i < op_count; i++) {
         const struct op *op = op_table[i];
-        /* skips operators with a body, whose gradient the session makes (t/session/scan.lua) */
+        /* skips operators with a body, whose gradient the session makes (t/step/scan.lua) */
         if (op->attr[0].kind == ATTR_BODY) continue;
         if (argc > 1 && strcmp(argv[1], op->name)) continue;
         if (needs_gradient(op))

@@ -6,7 +6,7 @@
  * copy of the operator's record without the other variants. Every variant must accept at least one sample; otherwise
  * the reference would be compared with itself. */
 #include "kernels/cpu/eltwise/tile.h"
-#include "t/lib/trial.h"
+#include "t/lib/kernel/trial.h"
 
 /* ---- running and comparing ---- */
 
@@ -324,7 +324,7 @@ limits_of_integers(uint64_t seed)
 
 /* Returns true for variants that no sample of this test may reach. "f32": only for processors without instructions
  * for a 16-bit dtype. "dnnl" of avg_pool2d: only if oneDNN can compute the call. "long": for long sums, which
- * t/kernels/long.c tests. */
+ * t/rows/long.c tests. */
 static bool
 may_be_idle(const struct op *op, const struct kernel_variant *v)
 {

@@ -1,7 +1,7 @@
 /* position.c - tests operators whose values depend on positions: they must use positions in the global tensor.
  *
  * A shard must have the bits of the global tensor at the shard's place, for every variant and every split. */
-#include "t/lib/exec.h"
+#include "t/lib/kernel/exec.h"
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 

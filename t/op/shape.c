@@ -2,7 +2,7 @@
  *
  * infer() must return the types that the reference needs. infer() must reject a wrong size or dtype with a message
  * that names the operator. */
-#include "t/lib/exec.h"
+#include "t/lib/kernel/exec.h"
 
 static bool
 is_source(const struct op *op)

@@ -3,8 +3,8 @@
  *
  * The test tries all operators of the operator table, so it needs no list of cases. It leaves out sources, which
  * have no operands; composites, whose signatures are those of their parts; and to_global. */
-#include "t/lib/missing.h"
-#include "t/lib/pattern.h"
+#include "t/lib/kernel/missing.h"
+#include "t/lib/kernel/pattern.h"
 #include "kernels/op/base/table.h"
 
 static const struct {

@@ -9,9 +9,9 @@
 #   linear    the gradient does not depend on the operands: the second gradient is zero
 #   parts     made of other operators, each with its row; op-layouts runs it in random layouts
 #   whole     the gradient is with respect to complete rows, but samples have only statistics of the rows; tested by
-#             t/kernels/shift.lua and t/kernels/norm-parts.lua
+#             t/rows/shift.lua and t/rows/norm-parts.lua
 #   once      the gradient has no derivative; a second gradient is an error (t/nn/recurrent.lua)
-#   session   the session makes the gradient (t/session/scan.lua)
+#   session   the session makes the gradient (t/step/scan.lua)
 #   move      boxing (redistribution): t/boxing/apply proves every pair of layouts
 set -u
 bin=$(dirname "${1:-build/release/rille}")

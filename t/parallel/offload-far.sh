@@ -3,7 +3,7 @@
 rille=$1
 . t/lib/processes.sh
 
-net=$PWD/t/lib/offloaded.lua
+net=$PWD/t/lib/steps/offloaded.lua
 
 go -d cpu:4 "$net" cpu cpu
 want=$stdout

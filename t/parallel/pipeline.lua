@@ -21,7 +21,7 @@ local function forward(pieces)
   end, {micro_batches = pieces})
 end
 
-local acts_of = dofile("t/lib/acts.lua")
+local acts_of = dofile("t/lib/steps/acts.lua")
 
 -- Returns, by device, the acts of an operator as {begin, end} in seconds, in order of time.
 local function events_of(step, name)

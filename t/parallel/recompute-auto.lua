@@ -61,7 +61,7 @@ end)
 
 -- Checks devices with several stages: the share of recomputed values may differ between the stages of a device.
 tap.group("the least memory of several stages per device", function()
-  local dealt = dofile("t/lib/dealt.lua")
+  local dealt = dofile("t/lib/steps/dealt.lua")
   local function place(d) return rille.placement("meta", {d}) end
   local function chart(devices, memory, recompute)
     local weight = tap.list(devices, function(d) return rille.ones({WIDTH, WIDTH}, {placement = place(d), requires_grad = true}) end)
@@ -117,7 +117,7 @@ tap.group("more memory makes no step slower", function()
   end
 end)
 
-local pipeline = dofile("t/lib/stages.lua")
+local pipeline = dofile("t/lib/steps/stages.lua")
 
 tap.group("recomputed acts belong to their own stage", function()
   for _, again in ipairs{true, "auto"} do

@@ -4,7 +4,7 @@
 -- or for the micro-batches whose weight gradients are delayed. Tries schedules, numbers of stages and of
 -- micro-batches.
 local tap = dofile("t/lib/tap.lua")
-local dealt = dofile("t/lib/dealt.lua")
+local dealt = dofile("t/lib/steps/dealt.lua")
 local nn = rille.nn
 
 -- LAYERS, BLOCKS: number of layers and of blocks per device

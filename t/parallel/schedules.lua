@@ -5,7 +5,7 @@
 
 local tap = dofile("t/lib/tap.lua")
 
-local pipeline = dofile("t/lib/stages.lua")
+local pipeline = dofile("t/lib/steps/stages.lua")
 
 local APART <const> = {forward = 1, backward = 1, weight = 1}
 -- relative act times for schedules in which one act computes both the input gradient and the weight gradient of a
@@ -65,7 +65,7 @@ tap.group("the bound with moves between stages", function()
   for _, schedule in ipairs{"1f1b", "gpipe", "zb-h1", "zb-v", "v-min", "auto"} do
     for _, m in ipairs{4, 16} do
       for _, move in ipairs{0.1, 1, 5} do
-        local step = pipeline(dofile("t/lib/dealt.lua")(4, schedule:find("v") and 2 or 1, true), m, schedule)
+        local step = pipeline(dofile("t/lib/steps/dealt.lua")(4, schedule:find("v") and 2 or 1, true), m, schedule)
         local chart = step:chart{forward = 1, backward = 1, weight = 1, move = move}
         local what = ("%s, %d micro-batches, moves of %g: "):format(schedule, m, move)
         tap.ok(0 < chart.bound and chart.bound <= chart.planned.bubble + 1e-9, what .. "the bubble is at least the reported bound",
@@ -125,7 +125,7 @@ tap.group("one stage per device", function()
   end
 end)
 
-local dealt = dofile("t/lib/dealt.lua")
+local dealt = dofile("t/lib/steps/dealt.lua")
 
 -- Returns the most micro-batches that a device holds, over all its stages.
 local function contexts(chart, p)
@@ -470,8 +470,8 @@ tap.group("schedules that do not fit the stages", function()
         else
           local reported = not good and why:find("graph: schedule " .. name .. " needs each placement", 1, true) and why:find(wants, 1, true) and
             why:find("found stages on placements (" .. as_dealt(deal(p)) .. ");", 1, true)
-          local at = why:match("begin at t/lib/stages.lua:(%d+)")
-          tap.ok(reported and why:find("t/lib/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
+          local at = why:match("begin at t/lib/steps/stages.lua:(%d+)")
+          tap.ok(reported and why:find("t/lib/steps/stages.lua:" .. (at or "?"), 1, true) == 1, what .. "the error has the required order and the lines of the stages", why)
         end
       end
     end

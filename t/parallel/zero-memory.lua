@@ -76,7 +76,7 @@ tap.group("overlap with computation", function()
   local SLEEP <const> = 0.002
   rille._slow_op("matmul", SLEEP)
   rille._slow_op("contract", SLEEP)
-  local acts = dofile("t/lib/acts.lua")((trained(2, 3, 2, 32, 4)))
+  local acts = dofile("t/lib/steps/acts.lua")((trained(2, 3, 2, 32, 4)))
   rille._slow_op("matmul", 0)
   rille._slow_op("contract", 0)
   local computed, scattered, early = 0, 0, 0

@@ -3,11 +3,11 @@
  * In any order of events, partitions that use a collective library must compute the bits of one host without a
  * library. Each partition lists its collectives. The lists must agree, and the comparison must find injected
  * mistakes in the lists. Covers moves between all layouts, and random programs, on asynchronous test devices. A
- * stand-in replaces the library (t/lib/collecting.h). */
+ * stand-in replaces the library (t/lib/plan/collecting.h). */
 #include "actors/plan/outline/comm_ranks.h"
-#include "t/lib/parts.h"
+#include "t/lib/plan/parts.h"
 
-#include "t/lib/collecting.h"
+#include "t/lib/plan/collecting.h"
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};
 

@@ -4,7 +4,7 @@
  * The test plans every pair of layouts with a sum, on meshes over 2 and over 4 hosts, by both methods. In the first
  * method, owners read all addends. In the second, running sums pass from host to host. */
 #include "actors/plan/outline/hierarchical.h"
-#include "t/lib/parts.h"
+#include "t/lib/plan/parts.h"
 
 /* SIZE: rows and columns of the square matrix. 768 = 16 * 6 * 8, so the matrix divides into 16 chunks, each of 6
  * equal parts of 8 elements. */

@@ -3,7 +3,7 @@
  *
  * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
  * outline must not depend on the number of devices. A second, newly created atlas simulates the other process. */
-#include "t/lib/plans.h"
+#include "t/lib/plan/plans.h"
 
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/redistribute.h"

@@ -3,7 +3,7 @@
 -- micro-batches. Devices are meta devices, so nothing is computed.
 
 local tap = dofile("t/lib/tap.lua")
-local packed = dofile("t/lib/packed.lua")
+local packed = dofile("t/lib/steps/packed.lua")
 
 for _, name in ipairs(packed.models) do
   tap.group(name, function()
@@ -17,7 +17,7 @@ for _, name in ipairs(packed.models) do
 end
 
 tap.group("many micro-batches", function()
-  local step = dofile("t/lib/stages.lua")({0, 1, 2, 2, 1, 0}, 512, "v-half", {rows = 1024})
+  local step = dofile("t/lib/steps/stages.lua")({0, 1, 2, 2, 1, 0}, 512, "v-half", {rows = 1024})
   local arena, most = packed.of(step)
   local berths = math.tointeger(tostring(step:plan{physical = true}):match(" at (%d+) offsets"))
   tap.ok(berths and berths < 512, ("512 micro-batches use %d per-act offsets in turn"):format(berths or 0))

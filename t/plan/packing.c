@@ -6,8 +6,8 @@
  * stage, too many acts for per-act offsets, and gated layers below a wide head. t/plan/packing-models.sh tests
  * language models in stages. */
 #include "actors/session/step/compiled.h"
-#include "t/lib/clique.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/clique.h"
+#include "t/lib/plan/net.h"
 #include "t/lib/tap.h"
 
 enum { WIDTH = 32, HEADS = 4, TIME = 16, ROWS = 16 };

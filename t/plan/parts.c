@@ -6,7 +6,7 @@
  * cuda:0x4, the test runs random programs with these devices. */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
-#include "t/lib/parts.h"
+#include "t/lib/plan/parts.h"
 
 #include <sys/wait.h>
 

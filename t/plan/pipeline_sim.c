@@ -6,7 +6,7 @@
  * stages become ready between the tasks. */
 #include "actors/plan/sim/schedule_search.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/net.h"
 #include "t/lib/tap.h"
 
 enum { WIDTH = 4, MOST_STAGES = 32 };

@@ -2,8 +2,8 @@
  *
  * All acts must occur once, and no device may run two acts at a time. No act may begin before its inputs are ready.
  * Every idle time of a device must have a cause. No simulated run may be faster than the lower bound. */
-#include "t/lib/acts.h"
-#include "t/lib/plans.h"
+#include "t/lib/plan/acts.h"
+#include "t/lib/plan/plans.h"
 
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/lower_bound.h"

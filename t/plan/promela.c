@@ -4,11 +4,11 @@
  * No register may be overwritten too early, every run must end, every register must be released, and an interrupt
  * must stop all updates or none. Mistakes that are put into models must be found. The test is skipped if spin is not
  * installed. */
-#include "t/lib/plans.h"
+#include "t/lib/plan/plans.h"
 
 #include "t/oracles/promela.h"
 #include "actors/session/step/compiled.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/net.h"
 
 #include <sys/stat.h>
 

@@ -8,7 +8,7 @@
 #include "actors/session/step/rows.h"
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/net.h"
 #include "t/lib/tap.h"
 
 #include <sys/wait.h>

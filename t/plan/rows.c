@@ -5,8 +5,8 @@
  * as devices and with fewer. A row that no lane can follow must only delay acts. */
 #include "actors/session/step/compiled.h"
 #include "runtime/base/error.h"
-#include "t/lib/acts.h"
-#include "t/lib/net.h"
+#include "t/lib/plan/acts.h"
+#include "t/lib/plan/net.h"
 
 enum { DEVICES = 4, PIECES = 8, WIDTH = 8, TRIES = 5, RUNS = 3 };
 

@@ -7,9 +7,9 @@
  * simulates GPUs without peer access. Finally, injected mistakes between streams, host code and the transport must
  * be found. */
 #include "actors/session/step/compiled.h"
-#include "t/lib/faults.h"
-#include "t/lib/net.h"
-#include "t/lib/parts.h"
+#include "t/lib/plan/faults.h"
+#include "t/lib/plan/net.h"
+#include "t/lib/plan/parts.h"
 
 #include <sys/wait.h>
 

@@ -5,8 +5,8 @@
  * runs again with other cpu devices in place of the asynchronous devices. Memory of asynchronous devices faults if
  * host code touches it. A second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step
  * has stages on both kinds of devices. */
-#include "t/lib/plans.h"
-#include "t/lib/train.h"
+#include "t/lib/plan/plans.h"
+#include "t/lib/plan/train.h"
 
 /* ---- a program and its copy on cpu devices ---- */
 

@@ -5,7 +5,7 @@
 -- certificates are right.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
-local programs, place, entries = dofile("t/lib/planned.lua")
+local programs, place, entries = dofile("t/lib/steps/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
 local LONG <const>, NONE <const> = 600, 1e-9 -- time limits, s: LONG: the search ends by itself; NONE: no time for a search
 

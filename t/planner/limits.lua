@@ -3,7 +3,7 @@
 -- No device may hold more than the limit. If no plan meets the limit, the error must name the least limit.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
-local programs, place, _, train = dofile("t/lib/planned.lua")
+local programs, place, _, train = dofile("t/lib/steps/planned.lua")
 
 -- Calls try(k) for k = n, ..., 1. try() plans with k / n of the needed memory as the limit, and returns true if a
 -- plan meets the limit. After the first k that fails, only k = 1 is tried (RILLE_LONG=1: all k).

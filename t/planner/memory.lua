@@ -4,7 +4,7 @@
 -- The reported memory of a device must be that of the plan, and a plan must exist for the reported least limit. SEED
 -- draws programs, layouts, micro-batches and schedules; RILLE_LONG=1 tries all.
 local tap = dofile("t/lib/tap.lua")
-local programs, hints, lay = dofile("t/lib/layouts.lua")
+local programs, hints, lay = dofile("t/lib/steps/layouts.lua")
 local ROWS <const> = 64
 local SEED <const>, ALL <const> = tonumber(os.getenv("SEED") or 1), os.getenv("RILLE_LONG")
 local some <const> = not tap.share(1) -- true if this run takes only a share of the cases, and so draws fewer

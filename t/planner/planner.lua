@@ -4,7 +4,7 @@
 -- mode may cost less than the optimal one.
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
-local programs, place, entries, train, near = dofile("t/lib/planned.lua")
+local programs, place, entries, train, near = dofile("t/lib/steps/planned.lua")
 local modes = {"greedy", "propagate", "recursive", "optimal"}
 
 -- Numbers of micro-batches to try, by program and mesh. The largest program runs only once.

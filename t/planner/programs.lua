@@ -6,7 +6,7 @@ local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 
 local one, line = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
-local programs, hints, lay = dofile("t/lib/layouts.lua")
+local programs, hints, lay = dofile("t/lib/steps/layouts.lua")
 
 -- Trains and returns two losses and the step.
 local function train(program, hint, mode)

@@ -4,12 +4,12 @@
 rille=$(realpath "${1:-build/release/rille}")
 . t/lib/tap.sh
 
-links() { perl t/lib/links.pl "$@" >"$dir/links"; grep -q ' ' "$dir/links" && ! grep -v '^[0-9]* links$' "$dir/links"; }
+links() { perl t/project/links.pl "$@" >"$dir/links"; grep -q ' ' "$dir/links" && ! grep -v '^[0-9]* links$' "$dir/links"; }
 mapfile -t pages < <(git ls-files '*.md' 2>/dev/null | grep . || find . -name '*.md' -not -path './build/*')
 ok "each link of a page leads to an existing file and heading" links "${pages[@]}"
 ok "there are at least 30 links" test "$(grep -o '^[0-9]*' "$dir/links")" -ge 30
 printf '%s\n' '# A b' '[one](#a-b) `[no](code)` [two](gone.md) [three](#c) [four](x.md#a-b)' >"$dir/x.md"
-is "a link to a missing file or heading is found" "$(perl t/lib/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
+is "a link to a missing file or heading is found" "$(perl t/project/links.pl "$dir/x.md" | sed 's,.*/x.md: ,,')" "gone.md: no such file
 #c: no such heading
 4 links"
 

@@ -1,12 +1,12 @@
 #!/bin/bash
 # messages.sh - tests that messages.txt lists the messages of the sources. Messages must use plain words.
 #
-# messages.txt has a line for each message: file and text (t/lib/messages.pl). Check the list by reading it as a user
+# messages.txt has a line for each message: file and text (t/project/messages.pl). Check the list by reading it as a user
 # would. "bash t/project/messages.sh list" renews it. messages.tsv has the forbidden wordings: a pattern, and better
 # words. Messages of the plan verifier are exempt, because users see them only if the planner has a defect.
 list() {
   find runtime sbp boxing kernels actors shell lua -name '*.[ch]' -o -name '*.cu' -o -name '*.def' -o -name '*.lua' |
-    grep -v '^lua/pages' | xargs perl t/lib/messages.pl
+    grep -v '^lua/pages' | xargs perl t/project/messages.pl
 }
 [ "${1:-}" = list ] && { list >t/project/messages.txt; exit; }
 . t/lib/tap.sh
@@ -33,5 +33,5 @@ nobody has address %x
 MESSAGES
 is "planted house words are found" $missed 0
 printf '%s\n' 'f("one %d two" /* "no message" */' '  " three");' "/* \"comment a b\" */ assert(x && \"a b c\");" >"$dir/a.c"
-is "adjacent literals are one message; comments and assertions are none" "$(perl t/lib/messages.pl "$dir/a.c" | sed 's/^[^ ]* //')" 'one %d two three'
+is "adjacent literals are one message; comments and assertions are none" "$(perl t/project/messages.pl "$dir/a.c" | sed 's/^[^ ]* //')" 'one %d two three'
 finish

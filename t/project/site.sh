@@ -9,7 +9,7 @@ ok "the pages are installed" stage
 same_pages() { diff <(cd "$root" && { ls docs/*.md docs/guide/*.md 2>/dev/null | sed 's,^docs/,,'; printf '%s\n' CHANGELOG.md GLOSSARY.md operators.md pages.md; } | sort) \
   <(cd "$pages" && find . -name '*.md' | sed 's,^\./,,' | sort); }
 ok "every page of docs/ is installed, and no other page" same_pages
-links() { find "$pages" -name '*.md' -exec perl "$root/t/lib/links.pl" {} + | grep -v ' links$'; }
+links() { find "$pages" -name '*.md' -exec perl "$root/t/project/links.pl" {} + | grep -v ' links$'; }
 is "each link of an installed page leads to an installed file and heading" "$(links)" ""
 
 menu() { "$rille" --no-init -d cpu:1 docs/site.lua "$pages" "$dir/site"; }

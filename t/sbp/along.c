@@ -3,7 +3,7 @@
 #include "sbp/search/along.h"
 
 #include "sbp/search/local.h"
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 
 enum { LEVELS = 2, PARTS = 2 };
 

@@ -3,7 +3,7 @@
  * layers must change together. */
 #include "sbp/search/around.h"
 
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 
 /* Finds the most expensive valid choice. Returns false if no choice is valid. */
 static bool

@@ -3,7 +3,7 @@
 #include "boxing/box.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
-#include "t/lib/missing.h"
+#include "t/lib/kernel/missing.h"
 
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)

@@ -2,7 +2,7 @@
  * optimally (compared with dynamic programming), also if one layer differs from the others. */
 #include "sbp/search/fewer.h"
 #include "sbp/solve/solve.h"
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 #include "t/lib/tap.h"
 
 enum { FORTH = 3, BACK = 4, SHARED = 3 };

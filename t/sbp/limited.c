@@ -3,7 +3,7 @@
 #include "sbp/limit/limited.h"
 #include "sbp/limit/limit.h"
 
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 
 static int made, raised, proven;
 

@@ -6,7 +6,7 @@
 #include "sbp/net/dual.h"
 #include "sbp/net/reduce.h"
 #include "sbp/net/trail.h"
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 #include "t/lib/tap.h"
 
 struct tally {

@@ -7,7 +7,7 @@
 #include "sbp/solve/certify.h"
 #include "sbp/search/explore.h"
 #include "sbp/proof/proof_read.h"
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 #include "t/lib/tap.h"
 
 /* Solves a network and writes the certificate. more: true: the certificate claims optimality even if it is not

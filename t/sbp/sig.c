@@ -1,6 +1,6 @@
 /* sig.c - tests of signatures: derived signatures, their soundness, and the check of layouts. */
 #include "kernels/op/base/table.h"
-#include "t/lib/missing.h"
+#include "t/lib/kernel/missing.h"
 
 /* ---- derived signatures ---- */
 

@@ -3,7 +3,7 @@
 #include "sbp/solve/solve.h"
 
 #include "runtime/base/error.h"
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 
 static bool
 same_as_exhaustive(struct arena *a, struct net *n)

@@ -3,7 +3,7 @@
 #include "sbp/limit/squeeze.h"
 #include "sbp/solve/solve.h"
 
-#include "t/lib/nets.h"
+#include "t/lib/plan/nets.h"
 
 static bool
 count(void *asked)

@@ -1,6 +1,6 @@
 /* fork.c - tests what a child made by fork() can do. The child ends without a hang. Its calls with the parent's
  * session fail, and the error says that the session is the parent's. A session that the child opens computes.
- * t/shell/face tests each function. */
+ * t/repl/face tests each function. */
 #include "rille.h"
 #include "t/lib/tap.h"
 

@@ -2,7 +2,7 @@
 
 local tap = dofile("t/lib/tap.lua")
 
-local dealt, stages = dofile("t/lib/dealt.lua"), dofile("t/lib/stages.lua")
+local dealt, stages = dofile("t/lib/steps/dealt.lua"), dofile("t/lib/steps/stages.lua")
 local function pipeline(p, pieces, schedule) return stages(tap.ranks(p), pieces, schedule, {kind = "cpu"}) end
 
 tap.group("the data of a chart", function()

@@ -28,7 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef FAULT /* t/lib/faults.h compiles this file again with deliberate bugs, to show that the tests detect them */
+#ifndef FAULT /* t/lib/plan/faults.h compiles this file with deliberate bugs, which the tests must detect */
 #define FAULT(mistake) false
 #endif
 

@@ -266,10 +266,10 @@ is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
  *
  * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
  * pixels is a multiple of its block size. An example has windows of 1 x 1, 17 channels, bands of 4 rows of 6 pixels,
- * and stride 2 (t/kernels/conv).
+ * and stride 2 (t/products/conv).
  *
  * oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a single row. An
- * example is 4 x 17 x 9 in bf16, on a Zen 5 without AMX (t/kernels/gemm). */
+ * example is 4 x 17 x 9 in bf16, on a Zen 5 without AMX (t/products/gemm). */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd)
 {

@@ -5,7 +5,7 @@
 -- gathered separately, and its product is accumulated. As many bytes are transferred as in a full gather, but at most
 -- two panels are in memory.
 --
--- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/panels.lua);
+-- On devices with streams, panel k + 1 is gathered while panel k is multiplied (t/act/streams.c, t/lib/steps/panels.lua);
 -- the memory of panel k - 1 is used again for panel k + 1. On CPU threads, a copy and a product share one core, so
 -- overlapping them saves no time, and the memory of panel k is used again for panel k + 1.
 

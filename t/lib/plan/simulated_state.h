@@ -1,0 +1,227 @@
+/* simulated_state.h - the state of a simulated cluster, and its memory segments, for t/lib/plan/simulated.h. */
+#ifndef RILLE_T_SIMULATED_STATE_H
+#define RILLE_T_SIMULATED_STATE_H
+
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/member.h"
+#include "runtime/data/arena.h"
+#include "runtime/device/communicator.h"
+#include "runtime/base/error.h"
+#include "t/lib/plan/queue.h"
+#include "t/lib/tap.h"
+
+/* RUNS: number of steps of the training; a snapshot follows the last step, too */
+enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
+enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
+
+struct trial {
+    int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
+    bool fewer;               /* recovery may continue with fewer workers */
+    int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
+    bool may_fail;            /* runs may fail */
+    bool restarts;            /* the coordinator may be killed */
+    bool keep;                /* workers of a killed coordinator join the next one */
+    bool speaks;              /* one worker of each host relays the heartbeats of the others */
+    bool files;               /* workers save and load files */
+    bool unites;              /* runs need a communicator */
+    bool hangs;               /* workers may hang */
+    int flaps;                /* number of connections that end and are replaced by a new one */
+    bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
+    bool only_flaps;       /* no connection is down for longer than a tick */
+    int hangs_at, hanging; /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
+};
+
+/* Returns the options of trial n in a series of trials. */
+static struct trial
+trial_of(int world, int hosts, uint64_t n)
+{
+    return (struct trial){.world = world,
+                          .hosts = hosts,
+                          .faults = FAULTS,
+                          .fewer = n % 2,
+                          .may_fail = n % 3 == 0,
+                          .restarts = n % 4 == 0,
+                          .keep = n % 8 < 4,
+                          .speaks = n % 5 < 3,
+                          .files = n % 7 < 3,
+                          .unites = n % 11 < 5,
+                          .hangs = n % 13 < 8,
+                          .flaps = n % 17 < 9 ? 2 * FAULTS : 0,
+                          .mutes = n % 19 < 10};
+}
+
+struct outcome {
+    int lost;                    /* number of workers that were lost */
+    int restarts;                /* number of coordinator restarts */
+    int taken;                   /* number of workers that a later coordinator took over */
+    int filed;                   /* number of saves and loads that all workers completed */
+    int given_up;                /* number of saves and loads that the simulated user interrupted */
+    int united;                  /* number of communicators made */
+    int resumed;                 /* number of links that continued over a new connection */
+    int muted;                   /* number of connections that began to carry nothing */
+    int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
+    int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
+    int hung;                    /* number of workers that were lost because they hung */
+    int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
+    int steps;                   /* length of the trial */
+    int ticks;                   /* simulated time, ticks */
+    const char *why;
+};
+
+struct job { /* a job of an executor */
+    enum work_kind kind;
+    uint32_t epoch, run, flags;
+    struct slot slot[WORLD]; /* owner of each slot; only of job FORM */
+    uint32_t lost[LOST];     /* lost peers on the worker's host, which the worker must kill; only of job MAKE */
+    int nlost;
+    uint64_t program;
+    int memory; /* number of the memory segment; only of job FORM */
+    int bus;    /* number of the bus; only of job FORM */
+    uint32_t made, anew;
+};
+
+struct file_job { /* a job of a file thread */
+    uint32_t epoch;
+    uint64_t count, part[2]; /* count: number of files; part: {the worker's rank, the number of this rank} */
+    bool loads, cancelled;
+};
+
+struct sim_worker {
+    bool alive, silent, hung, waits; /* waits: the worker waits for the id of a communicator */
+    uint32_t done;                   /* progress: number of ticks in which the worker completed work */
+    bool cut;                        /* the worker is lost but runs, on a host where it cannot be killed */
+    struct cluster *of;
+    /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
+     * started; life: number of its coordinator */
+    int index, peer, rank, life;
+    /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
+     * no heartbeats */
+    bool broken, lasts;
+    /* mute_up, mute_down: the connection carries no packets to the coordinator, or from the coordinator, and
+     * neither end has noticed this; reconnects: the worker must replace its connection */
+    bool mute_up, mute_down, reconnects;
+    int muted;          /* tick at which the worker's connection last began to carry nothing */
+    struct queue stale; /* packets of the former connection, which may arrive later than packets of the present one */
+    unsigned char link[CLUSTER_ID];
+    unsigned char secret[CLUSTER_ID];
+    struct worker_member *member;
+    struct queue up, down;
+    struct job job[QUEUE];
+    int njob;
+    struct file_job file[QUEUE];
+    int nfile;
+    uint32_t over;         /* last epoch that ended because a worker was lost */
+    uint32_t stop;         /* number of the run that must stop */
+    uint32_t anew;         /* the field `anew` of the last START packet */
+    uint32_t reported_run; /* last run for which a communicator id arrived */
+    /* told_id: communicator id that arrived for run `reported_run`; id: id of the communicator that the worker
+     * has; 0: none */
+    uint64_t told_id, id;
+    struct slot slot[WORLD];
+    bool left, kept;
+    int memory; /* index of the mapped segment; -1: no segment */
+    int bus;    /* number of the bus of the worker's epoch; -1: bus not ready */
+    uint32_t made;
+    int status;
+};
+
+struct cluster {
+    struct trial trial;
+    uint64_t random;
+    struct coordinator *c;
+    int ticks; /* simulated time */
+    int life;  /* number of coordinators so far */
+    /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
+    uint32_t isa;
+    int isa_life;
+    unsigned char secret[WORLD][CLUSTER_ID];
+    int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
+    bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
+    struct sim_worker worker[WORKERS];
+    int nworker, world, faults, flaps, resumed, muted, lost, taken, wrong;
+    uint32_t run;                     /* number of the last run started */
+    int step, saved_step;             /* next step of the training loop, now and in the snapshot */
+    uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */
+    /* nmemory: number of segments; own: index of the segment of the coordinator's host */
+    int nmemory, own;
+    char segment[2];                                  /* name of the segment `own` */
+    _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words by epoch (number of its bus) and rank */
+    int nbus;
+    uint64_t saved[WORLD]; /* by rank: the numbers in the snapshot, which is also the checkpoint */
+    struct {               /* the files being saved or loaded, one per rank */
+        bool on, loads, cancelled, torn, done[WORLD];
+        uint64_t first, part[WORLD][2];
+        int owner[WORLD]; /* by rank: worker that owns the rank's slot */
+    } filing;
+    uint64_t nfile;
+    uint64_t nid, run_id; /* nid: number of ids so far; run_id: id of the last run that has one */
+    uint32_t united_run;
+    int united;
+    bool slow_disk;
+    int filed, given_up, hung, grown, fewest, most;
+    int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
+    bool formed, running, restore, failing;
+    const char *why;
+};
+
+static uint64_t
+pick(struct cluster *s, uint64_t n)
+{
+    return next_random(&s->random) % n;
+}
+
+static void
+wrong(struct cluster *s, const char *why)
+{
+    if (!s->wrong++) s->why = why;
+}
+
+static struct sim_worker *
+worker_of(struct cluster *s, int peer)
+{
+    return &s->worker[peer % WORKERS];
+}
+
+/* ---- memory segments ---- */
+
+/* Returns the host of a rank. Ranks alternate between the hosts. */
+static const char *
+machine_of(const struct cluster *s, int rank)
+{
+    static const char *const machine[] = {"m", "other"};
+    return machine[MAX(rank, 0) % s->trial.hosts];
+}
+
+/* Returns the address of a rank's number in the memory of the worker's epoch. */
+static uint64_t *
+value_of(struct cluster *s, int rank)
+{
+    int host = rank % s->trial.hosts;
+    int keeper = host ? coordinator_keeper(s->c, host) : -1;
+    return &s->memory[host ? worker_of(s, coordinator_member(s->c, keeper)->peer)->memory : s->own][rank];
+}
+
+static void
+read_values(struct cluster *s, uint64_t value[WORLD])
+{
+    for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
+}
+
+static int
+make_memory(struct cluster *s)
+{
+    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
+    return s->nmemory++;
+}
+
+/* Maps the segment that a job names. A worker that already maps a segment of the same epoch must get the same
+ * segment. */
+static void
+map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
+{
+    if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
+    w->memory = j->memory;
+    w->made = j->made;
+}
+
+#endif

@@ -1,0 +1,263 @@
+-- lora.lua - tests adapters (nn.LoRA, rille.models.lora).
+--
+-- Results must be those of PEFT (t/golden/models/lora.lua). Adapters are read from and written to folders, and merged into
+-- the model. Every recipe must train adapters with the losses of one device. Also tests adapters with other features
+-- of fine-tuning: fused cross entropy, packed documents, and the loss of preferences.
+local tap = dofile("t/lib/tap.lua")
+local json = require "rille.json"
+local golden = dofile("t/golden/models/lora.lua")
+local entries = dofile("t/golden/models/families.lua")
+local families = dofile("t/lib/families.lua")
+local lora = rille.models.lora
+
+local dir = tap.folder()
+local base, adapter, out = dir .. "/base", dir .. "/adapter", dir .. "/out"
+
+local VOCAB <const> = entries.vocab
+local function T(t, where) return rille.tensor(t, {dtype = "i64", placement = where and where.placement, sbp = where and where.sbp}) end
+local rows = {{}, {}}
+for i, v in ipairs(families.spread("ids", 48)) do rows[(i - 1) // 24 + 1][(i - 1) % 24 + 1] = math.floor((v + 1) / 2 * (VOCAB - 3) + 3) end
+
+local function write_base(name)
+  for _, entry in ipairs(entries) do
+    if entry.name == name then families.write(entry, base) end
+  end
+end
+
+local function write_adapter(entry)
+  local tensors = {}
+  local function put(name, a, b)
+    local list = tap.list(families.spread(name, a * b), function(v) return 0.3 * v end)
+    tensors[name] = rille.tensor(list, {dtype = "f64"}):to("f32"):reshape{a, b}
+  end
+  for _, one in ipairs(entry.modules) do
+    local name, r, n_in, n_out = table.unpack(one)
+    put(name .. ".lora_A.weight", r, n_in)
+    put(name .. ".lora_B.weight", n_out, r)
+  end
+  os.execute(("mkdir -p '%s'"):format(adapter))
+  rille.save(adapter .. "/adapter_model.safetensors", tensors)
+  tap.write(adapter .. "/adapter_config.json", entry.config)
+end
+
+local function loss_of(m)
+  return m(T(rows)):slice(1, 0, 23):reshape{-1, VOCAB}:cross_entropy(T(rows):slice(1, 1, 24):reshape{-1})
+end
+
+tap.group("PEFT", function()
+  for _, entry in ipairs(golden) do
+    write_base(entry.family)
+    write_adapter(entry)
+    local plain = rille.models.load(base)(T(rows)):totable()
+    local m = lora(rille.models.load(base), adapter)
+    local y = m(T(rows))
+    local want = y:totable()
+    tap.near(table.move(want[2][24], 1, 8, 1, {}), entry.logits, entry.family .. ": logits are PEFT's", 2e-5, 2e-5)
+    local loss, absolute = loss_of(m), 0
+    tap.near(loss:item(), entry.loss, entry.family .. ": the loss is PEFT's", 2e-5, 2e-5)
+    loss:backward()
+    for name, p in m:named_parameters() do
+      tap.is(p.requires_grad, name:find("lora_") ~= nil, name .. ": only adapters are trained")
+      if p.grad then absolute = absolute + p.grad:abs():sum():item() end
+    end
+    if not entry.config:find("qkv_proj") and not entry.config:find("query_key_value") then tap.near(absolute, entry.absolute, entry.family .. ": gradients are PEFT's", 2e-3) end
+    tap.near(lora.without(m, m, T(rows)):totable(), plain, entry.family .. ": without adapters, the base model computes")
+    lora.save(m, out)
+    local again = lora(rille.models.load(base), out)
+    tap.near(again(T(rows)):totable(), want, entry.family .. ": a saved folder has the same adapters", 2e-5, 2e-5)
+    m:save(out)
+    tap.near(rille.models.load(out)(T(rows)):totable(), want, entry.family .. ": m:save writes weights with their adapters", 2e-5, 2e-5)
+    tap.near(lora.merge(m)(T(rows)):totable(), want, entry.family .. ": merged weights compute the same", 2e-5, 2e-5)
+    tap.near(lora.merge(m, false)(T(rows)):totable(), want, entry.family .. ": adapters come out again", 2e-5, 2e-5)
+    os.execute(("rm -rf '%s' '%s' '%s'"):format(base, adapter, out))
+  end
+end)
+
+tap.group("GPT-2", function()
+  local m = rille.models.gpt2.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16}
+  m:save(base)
+  lora(m, {r = 2, targets = {"k_proj", "v_proj", "fc1"}})
+  for _, p in ipairs(m:parameters()) do
+    if p.requires_grad then rille.nn.init.normal_(p, 0, 0.3) end
+  end
+  local ids = T{{3, 1, 4, 1, 5}}
+  local want = m(ids):totable()
+  lora.save(m, out)
+  local c = json.load(out .. "/adapter_config.json")
+  tap.is({c.r, c.rank_pattern, c.fan_in_fan_out}, {2, {["transformer.h.0.attn.c_attn"] = 4}, true},
+    "adapters of joined projections become one adapter with the sum of their ranks")
+  tap.near(lora(rille.models.load(base), out)(ids):totable(), want, "joined adapters are divided again", 2e-6, 2e-6)
+end)
+
+-- ---- recipes ----
+
+local P1, Q1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
+local P2, P4 = rille.placement("cpu", {0, 1}), rille.placement("cpu", {{0, 1}, {2, 3}})
+local recipes = {
+  {"data", P2, {data = 0}}, {"tensor", P2, {tensor = 0}}, {"sequence", P2, {tensor = 0, sequence = true}},
+  {"zero 3", P2, {data = 0, zero = 3}}, {"data and tensor", P4, {data = 0, tensor = 1}}, {"micro-batches", P1, nil, 2},
+  {"stages", nil, {stages = {P1, Q1}}, 2},
+}
+
+local ids, labels, documents = {}, {}, {}
+for b = 1, 4 do
+  ids[b], labels[b], documents[b] = {}, {}, {}
+  for i = 1, 8 do
+    ids[b][i], documents[b][i] = (b * 5 + i * i) % 31, i <= b + 1 and 1 or 2
+    labels[b][i] = i < b + 2 and -100 or (b * 5 + (i + 1) * (i + 1)) % 31
+  end
+end
+
+local function log_probabilities(m, x, y)
+  return -rille.linear_cross_entropy(m:features(x), m.lm_head.weight, y, {reduction = "none", chunks = 3}):sum{axis = 1}
+end
+
+local losses = {
+  plain = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
+  fused = function(m, x, y) return rille.linear_cross_entropy(m:features(x), m.lm_head.weight, y, {chunks = 3}) end,
+  packed = function(m, x, y, d) return m(x, {documents = d}):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
+  int8 = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
+  preferences = function(m, x, y)
+    local other = (x + 3) % 31
+    local function both() return log_probabilities(m, x, y), log_probabilities(m, other, y) end
+    local chosen, rejected = both()
+    local ref_chosen, ref_rejected = rille.no_grad(function() return lora.without(m, both) end)
+    return rille.dpo_loss(chosen, rejected, ref_chosen, ref_rejected, {beta = 0.3})
+  end,
+}
+
+local function train(what, placement, recipe, micro_batches)
+  rille.manual_seed(7)
+  local m = rille.models.load(base, {placement = placement, quantize = what == "int8" and "int8" or nil})
+  lora(m, {r = 2, alpha = 4, targets = "all-linear"}):train()
+  if recipe then rille.parallel(m, recipe) end
+  local x, y = rille.parallel.input(m), rille.parallel.labels(m)
+  local opt = rille.optim.AdamW(m:parameters(), {lr = 0.05})
+  local step = tap.training(opt, function(...) return losses[what](m, ...) end, {micro_batches = micro_batches or 1})
+  return tap.list(3, function() return step(T(ids, x), T(labels, y), T(documents, x)):item() end)
+end
+
+tap.group("recipes", function()
+  rille.manual_seed(1)
+  rille.models.llama.new{vocab = 31, length = 12, layers = 2, heads = 4, width = 16, kv_heads = 2}:save(base)
+  for _, what in ipairs{"plain", "fused", "packed", "int8", "preferences"} do
+    local want = train(what, P1)
+    tap.ok(want[3] < want[1], what .. ": the loss falls", table.concat(want, " "))
+    for _, case in ipairs(recipes) do
+      if tap.share() then tap.near(train(what, table.unpack(case, 2, 4)), want, what .. ", " .. case[1] .. ": losses of one device") end
+    end
+  end
+end)
+
+-- ---- adapters with other features of fine-tuning ----
+
+tap.group("fused cross entropy", function()
+  rille.manual_seed(3)
+  local x, w = rille.nn.Parameter(rille.randn{4, 10, 8}), rille.nn.Parameter(rille.randn{50, 8})
+  local b = rille.nn.Parameter(rille.randn{50})
+  local y = T(tap.rows(4, 10, function(r, i) return r * i % 3 == 0 and -100 or (r * 7 + i * 11) % 50 end))
+  local function grads(loss)
+    for _, p in ipairs{x, w, b} do p.grad = nil end
+    loss:sum():backward()
+    return {loss:totable(), x.grad:totable(), w.grad:totable(), b.grad:totable()}
+  end
+  for _, reduction in ipairs{"mean", "sum", "none"} do
+    for _, smoothing in ipairs{0, 0.25} do
+      local how = {reduction = reduction, label_smoothing = smoothing}
+      local z = rille.matmul(x, w:transpose(0, 1)) + b
+      local loss = z:reshape{-1, 50}:cross_entropy(y:reshape{-1}, how)
+      local want = grads(reduction == "none" and loss:reshape{4, 10} or loss)
+      for _, chunks in ipairs{1, 3, 10, 99} do
+        local got = grads(rille.linear_cross_entropy(x, w, y, {bias = b, chunks = chunks, reduction = reduction, label_smoothing = smoothing}))
+        tap.near(got, want, ("%s, smoothing %g, %d chunks: value and gradients of two steps"):format(reduction, smoothing, chunks), 2e-5, 2e-5)
+      end
+    end
+  end
+end)
+
+tap.group("loss of preferences", function()
+  -- Expected value: python3 -c 'import torch.nn.functional as F, torch as t; m = 0.5*t.tensor([0.4, -0.7]);
+  -- print(-(F.logsigmoid(m)*0.9 + F.logsigmoid(-m)*0.1).mean())'
+  local chosen, rejected = rille.tensor{-1.0, -2.0}, rille.tensor{-1.5, -1.0}
+  local loss = rille.dpo_loss(chosen, rejected, rille.tensor{-1.1, -1.7}, rille.tensor{-1.2, -1.4}, {beta = 0.5, label_smoothing = 0.1})
+  tap.near(loss:item(), 0.7332605, "equals the formula")
+end)
+
+tap.group("conversations", function()
+  local tok = rille.tokenizer("t/golden/text/tokenizer.json")
+  local template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+  local path = dir .. "/chats.jsonl"
+  tap.write(path, '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, ',
+    '{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}\n\n{"prompt": "Q: 1 A:", "completion": " two"}\n')
+  local function shown(x, y, r)
+    local text = tap.list(y:totable()[r], function(id) return id == -100 and "_" or tok:decode{id} end)
+    return (table.concat(text):gsub("_+", "_"))
+  end
+  local x, y = rille.data.chats(path, {tokenizer = tok, length = 80, template = template})
+  tap.is({shown(x, y, 1), shown(x, y, 2)}, {"_Yo</s>_yes</s>_", "_ two_"}, "only answers are labels")
+  local a, b, d = rille.data.chats(path, {tokenizer = tok, length = 120, template = template, pack = true, eos = 5})
+  tap.is(a.shape, {1, 120}, "short examples share a row")
+  local want = 1
+  for _, k in ipairs(d:totable()[1]) do
+    tap.ok(k == want or k == want + 1 or k == 0, "documents are numbered in order")
+    want = k == 0 and 0 or k
+  end
+  tap.ok(shown(a, b, 1):find("^_Yo</s>_yes</s>_ two"), "packed labels stand in order", shown(a, b, 1))
+  tap.is(rille.data.chats(path, {tokenizer = tok, length = 14, template = template}).shape, {1, 14}, "an example without a label is left out")
+  tap.fails(function() rille.data.chats(path, {tokenizer = tok, length = 2, template = template}) end,
+    {"no example has a token of an answer within 2 positions; raise length"}, "no label")
+  tap.fails(function() rille.data.chats(path, {tokenizer = tok}) end, {"lora.lua", "length must be a positive integer"}, "no length")
+  tap.fails(function() rille.data.chats({{prompt = "a"}}, {tokenizer = tok, length = 4}) end, {"example 1: completion must be a string, found nil"},
+    "no completion")
+end)
+
+tap.group("modes and checkpoints", function()
+  rille.manual_seed(2)
+  local function new() return lora(rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16}, {r = 2, dropout = 0.5}) end
+  local m = new()
+  local x = T{{3, 1, 4, 1, 5}}
+  for _, p in ipairs(m:parameters()) do rille.nn.init.normal_(p, 0, 0.3) end
+  tap.ok(m(x):sub(m(x)):abs():max():item() > 0, "dropout is on in training mode")
+  local want = m:eval()(x):totable()
+  tap.is(m(x):totable(), want, "dropout is off in evaluation mode")
+  rille.checkpoint.save(dir .. "/run", {model = m})
+  local other = new():eval()
+  rille.checkpoint.load(dir .. "/run", {model = other})
+  tap.is(other(x):totable(), want, "a checkpoint restores base and adapters")
+  local step = rille.graph(function(t) return m(t) end)
+  tap.near(step(x):totable(), want, "a compiled step has the adapters")
+  local plain = lora.without(m, m, x):totable()
+  tap.near(lora.without(m, step, x):totable(), plain, "a compiled step runs without adapters")
+  tap.near(step(x):totable(), want, "and has them again afterwards")
+  lora.merge(m)
+  tap.near(step(x):totable(), want, "a compiled step follows a merge", 1e-5, 1e-5)
+  m:save(base)
+  local small = lora(rille.models.load(base, {quantize = "int8"}), {r = 2})
+  tap.fails(function() small:save(out) end, {"the quantized weight of 'layers.0.attention.q_proj' cannot hold its adapter"}, "int8 weights with adapters")
+  tap.fails(function() lora.merge(small) end, {"an int8 weight cannot hold an adapter"}, "a merge into int8 weights")
+end)
+
+tap.group("errors", function()
+  local m = rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, tied = true}
+  tap.fails(function() lora(m, {targets = {"q"}}) end, {"lora.lua", "the target 'q' names no linear layer; the names are: down_proj"}, "an unknown target")
+  tap.fails(function() lora(rille.nn.Sequential(rille.nn.ReLU()), {r = 4}) end, {"the model must have linear layers, nn.Linear or nn.Int8Linear; found none"}, "no linear layer")
+  local twice = lora(rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16}, {r = 2})
+  tap.fails(function() lora(twice, {r = 2}) end, {"the target 'q_proj' has an adapter already; a layer can have one"}, "a second adapter")
+  tap.fails(function() lora(m, {rank = 2}) end, {"unknown option 'rank': write r"}, "the name of PEFT")
+  tap.fails(function() lora(m, {targets = {"lm_head"}}) end, {"the weight of 'lm_head' is tied"}, "a tied weight")
+  tap.fails(function() lora.merge(m) end, {"the model has no adapters"}, "no adapters")
+  tap.fails(function() lora(m, {r = 0}) end, {"r must be a positive integer"}, "rank 0")
+  tap.fails(function() lora(m, dir .. "/none") end, {"adapter_config.json"}, "a missing folder")
+  tap.fails(function() rille.nn.LoRA(rille.nn.Embedding(3, 4)) end, {"expected an nn.Linear or nn.Int8Linear, found nn.Embedding"}, "another layer")
+  write_base("llama")
+  for key, value in pairs{use_dora = true, modules_to_save = json.array{"lm_head"}, peft_type = "IA3", bias = "all", use_rslora = 1,
+    alpha_pattern = json.array{3}} do
+    write_adapter(golden[1])
+    local c = json.decode(golden[1].config)
+    c[key] = value
+    tap.write(adapter .. "/adapter_config.json", json.encode(c))
+    tap.fails(function() lora(rille.models.load(base), adapter) end, {"adapter_config.json: " .. key}, key .. " is refused")
+  end
+end)
+
+tap.done()
