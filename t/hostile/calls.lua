@@ -69,7 +69,7 @@ end
 -- Returns a text that describes what the error text lacks; nil if the error text is right.
 local function fault(op, err, first)
   err = tostring(err)
-  if not err:find("^[^:]*hostile%-calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end
+  if not err:find("^[^:]*calls.lua:%d+: " .. op .. ": ") then return "does not begin with line and operator" end
   if err:find("0x%x+") then return "tells an address" end
   local named = err:find("%w+{[%d, ]*} [BSP(]") or err:find("needed at", 1, true) or not right[op] or op == "split" or op == "chunk" or op == "to_global"
   if is_tensor(first) and not named then return "names no operand" end

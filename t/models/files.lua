@@ -290,7 +290,7 @@ tap.group("truncated files", function()
       for cut = 0, #text:gsub("%s+$", "") - 1 do
         tap.write(path, text:sub(1, cut))
         local good, why = pcall(rille.models[kind].load, at)
-        if good or not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(path, 1, true)) then
+        if good or not (tostring(why):find("^[^:]*files.lua:%d+: ") and why:find(path, 1, true)) then
           wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
         end
       end
@@ -321,7 +321,7 @@ tap.group("damaged config.json", function()
         end)
         local good, why = pcall(rille.models[kind].load, at)
         if good then loaded = loaded + 1 else refused = refused + 1 end
-        if not good and not (tostring(why):find("^[^:]*models%-files.lua:%d+: ") and why:find(at, 1, true)) then
+        if not good and not (tostring(why):find("^[^:]*files.lua:%d+: ") and why:find(at, 1, true)) then
           wrong[#wrong + 1] = ("%s = %s: %s"):format(word, json.encode{value}, why)
         end
       end

@@ -84,7 +84,7 @@ tap.group("tensors of other shapes", function()
           rille.save(dir .. "/model.safetensors", changed)
           local same = shape and table.concat(shape, "x") == table.concat(given[name].shape, "x")
           local good, why = pcall(rille.models.load, dir)
-          local told = tostring(why):find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true)
+          local told = tostring(why):find("^[^:]*load.lua:%d+: ") and why:find(dir, 1, true)
           if not same and (good or not told) then wrong[#wrong + 1] = ("%s {%s}: %s"):format(name, table.concat(shape or {}, ", "), good and "loaded" or tostring(why):sub(1, 300)) end
         end
       end
@@ -154,7 +154,7 @@ tap.group("damaged words", function()
         local writes, fault = pcall(why.generate, why, {{1}}, {max_new_tokens = 1, temperature = 0})
         if not writes and fault:find("attempt to", 1, true) then wrong[#wrong + 1] = ("%s: %s"):format(what, fault) end
       end
-      if not good and (why:find("attempt to", 1, true) or not (why:find("^[^:]*models%-load.lua:%d+: ") and why:find(dir, 1, true))) then
+      if not good and (why:find("attempt to", 1, true) or not (why:find("^[^:]*load.lua:%d+: ") and why:find(dir, 1, true))) then
         wrong[#wrong + 1] = ("%s: %s"):format(what, why)
       end
     end
