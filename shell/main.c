@@ -9,7 +9,14 @@
 #include "shell/repl/repl.h"
 #include "shell/serve/lua_http.h"
 #include "shell/serve/monitor.h"
+#include "shell/bind/base/environment.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/lua_rille.h"
+#include "shell/bind/module/lua_stopping.h"
+#include "shell/repl/interrupt.h"
+#include "shell/repl/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,6 +5,8 @@
  * exist, and Ctrl-C works alike. Another thread handles the sockets (jupyter_sockets.h); this file handles one
  * request after the other. Each type of request has a function that returns the content of the reply, and a row in
  * a table. */
+#include "shell/repl/interrupt.h"
+#include "shell/repl/run.h"
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"

@@ -1,5 +1,6 @@
 /* jupyter_install.c - rille --jupyter-install: writes the file from which Jupyter learns how to start this program as a
  * kernel. */
+#include "shell/repl/run.h"
 #include "shell/jupyter/jupyter.h"
 #include "runtime/base/system.h"
 

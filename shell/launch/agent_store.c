@@ -7,6 +7,7 @@
  * sent as its length (8 bytes) and its bytes. The client puts a slash before each key. Numbers have the host's byte
  * order. */
 #include "shell/bind/base/shell.h"
+#include "shell/repl/run.h"
 #include "shell/launch/front.h"
 #include "runtime/base/system.h"
 

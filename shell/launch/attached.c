@@ -8,6 +8,7 @@
  *
  * A thread accepts connections. The thread answers rille status itself, even during a run, and passes the sockets of
  * visitors to the main thread through a pipe. */
+#include "shell/repl/interrupt.h"
 #include "shell/launch/attach.h"
 
 #ifdef __linux__

@@ -1,4 +1,5 @@
 /* ending.c - says when and why a job ended. */
+#include "shell/bind/module/lua_stopping.h"
 #include "shell/launch/ending.h"
 
 #include "shell/bind/base/clock.h"

@@ -11,7 +11,11 @@
  *
  * Options that do not concern the cluster stay in the arguments, from which main.c reads these options. */
 #include "shell/launch/front.h"
+#include "shell/bind/base/environment.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/lua_stopping.h"
+#include "shell/repl/run.h"
 #include "shell/repl/journal.h"
 #include "runtime/base/system.h"
 

@@ -7,7 +7,7 @@
  * port after the job's own. The programs munge and unmunge must be in PATH; munged must run. */
 #include "shell/launch/front.h"
 #include "shell/bind/base/clock.h"
-#include "shell/bind/base/shell.h"
+#include "shell/repl/run.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

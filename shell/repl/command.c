@@ -1,4 +1,7 @@
 /* command.c - runs commands typed with a colon: inspect the session, measure time, quit. */
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/step/lua_actors.h"
 #include "shell/bind/base/clock.h"
 #include "shell/repl/repl.h"
 

@@ -18,7 +18,11 @@
  * signal, when the running code has not reacted for a few seconds (a timer), or on the first signal if no Lua code
  * runs. At a prompt history needs no saving, because each entry is already in its file. */
 #include "shell/bind/base/clock.h"
+#include "shell/repl/interrupt.h"
+#include "shell/bind/base/field.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/lua_stopping.h"
+#include "shell/repl/repl.h"
 
 #include <signal.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "shell/repl/journal.h"
 
 #include "shell/bind/base/clock.h"
-#include "shell/bind/base/shell.h"
+#include "shell/repl/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

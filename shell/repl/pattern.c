@@ -13,6 +13,8 @@
  * allocations of large blocks fail until the running code has received the interrupt, so that Lua raises "not enough
  * memory" and the input ends. */
 #include "shell/bind/base/shell.h"
+#include "shell/repl/interrupt.h"
+#include "shell/repl/repl.h"
 
 #include <signal.h>
 #include <string.h>

@@ -4,6 +4,11 @@
  * the chunk ends in ";". An error or Ctrl-C discards the chunk and leaves the session unchanged; so does Ctrl-D in an
  * incomplete chunk. */
 #include "shell/repl/repl.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/module/help.h"
+#include "shell/repl/interrupt.h"
+#include "shell/repl/run.h"
+#include "shell/repl/repl.h"
 
 #include "shell/bind/base/clock.h"
 

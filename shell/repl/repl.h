@@ -90,6 +90,7 @@ void tutorial_run(lua_State *L, int env, const char *text);
 
 /* ---- repl.c ---- */
 
+int repl_run(lua_State *L);      /* runs until :quit or the end of input; returns the exit code */
 void repl_prepare(lua_State *L); /* creates the chunk environment if missing */
 void repl_open(lua_State *L);    /* prepares the shell; ignores Ctrl-C between runs */
 /* Runs chunk `number`, which may begin with ":" or "?". If the chunk is incomplete, sets *more and does nothing.
@@ -121,5 +122,16 @@ bool repl_is_own(lua_State *L, const char *global); /* true if the global existe
 int top_run(lua_State *L, int nargs);
 /* runs :top without an expression: draws until q is pressed; without a terminal, once */
 void top_watch(lua_State *L);
+
+/* ---- text_only.c ---- */
+
+/* makes Lua load only source text; call after Lua's libraries are open, before a package searcher is added */
+void text_only_open(lua_State *L);
+
+/* ---- pattern.c ---- */
+
+void pattern_open(lua_State *L);
+void pattern_stop(void);    /* makes the pattern match in progress raise "interrupted"; safe in a signal handler */
+bool pattern_refused(void); /* returns true if Ctrl-C made an allocation fail since the last call */
 
 #endif

@@ -1,7 +1,10 @@
 /* run.c - calls Lua with Ctrl-C enabled, and prints errors. */
 #include "shell/repl/journal.h"
 #include "shell/repl/repl.h"
-#include "shell/bind/base/shell.h"
+#include "shell/repl/run.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/repl/interrupt.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* tutorial.c - :tutorial: prints a step of lua/pages/tutorial.lua, and runs the step's lines as if they had been typed.
  */
+#include "shell/bind/base/fold.h"
 #include "shell/repl/repl.h"
 
 #include <stdlib.h>

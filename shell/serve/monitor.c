@@ -1,4 +1,5 @@
 /* monitor.c - serves metrics to monitoring systems, and stores the numbers that the program reports. */
+#include "shell/repl/run.h"
 #include "shell/serve/monitor.h"
 
 #include "rille.h"

@@ -2,6 +2,8 @@
  *
  * Two tables list the maximum numbers of arguments: one for the module's C functions, one for the methods of
  * Rille's objects. lua/base/check.lua makes functions written in Lua reject surplus arguments. */
+#include "shell/bind/base/arity.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 struct arity {

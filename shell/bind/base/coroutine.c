@@ -6,6 +6,8 @@
  * the coroutine is resumed, its stored modes are set again. A new coroutine starts with the modes of its first
  * resumer. For this, coroutine.resume, wrap and close are replaced by functions that switch the modes. In a
  * program that contains interrupt.c, the functions also report the running coroutines to interrupt.c. */
+#include "shell/bind/base/coroutine.h"
+#include "shell/bind/base/field.h"
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

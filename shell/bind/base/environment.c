@@ -1,5 +1,6 @@
 /* environment.c - reads the session's options from environment variables, for the program rille and for the module
  * rille.so, which plain Lua loads. */
+#include "shell/bind/base/environment.h"
 #include "shell/bind/base/shell.h"
 
 #include <errno.h>

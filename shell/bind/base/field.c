@@ -1,5 +1,5 @@
 /* field.c - sets fields of the table at the top of the stack. */
-#include "shell/bind/base/shell.h"
+#include "shell/bind/base/field.h"
 
 void
 field_text(lua_State *L, const char *key, const char *value)

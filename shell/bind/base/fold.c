@@ -1,7 +1,7 @@
 /* fold.c - folds prose for a terminal: a line that is too wide is broken at a word and continued with more
  * indentation. Words in brackets stay together if they fit. A word wider than a line is left for the terminal to
  * break. */
-#include "shell/bind/base/shell.h"
+#include "shell/bind/base/fold.h"
 
 #include <stdio.h>
 #include <stdlib.h>

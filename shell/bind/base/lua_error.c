@@ -7,7 +7,12 @@
  *
  * A core error about a call names no line; it is prefixed with the user's line. A core error about a run begins
  * with the line whose operator failed; the line that requested the value is appended if it differs. */
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/modules.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -241,7 +246,8 @@ live_fail(lua_State *L)
     lua_rawsetp(L, LUA_REGISTRYINDEX, &live_error);
 }
 
-void
+/* Raises the error of a live number's function, if any. Call it after a failure. */
+static void
 live_raise(lua_State *L)
 {
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &live_error) == LUA_TNIL) {
@@ -253,7 +259,8 @@ live_raise(lua_State *L)
     lua_error(L);
 }
 
-void
+/* Remembers the core's error if the error reports a lost worker. Call it after a core failure. */
+static void
 lost_remember(lua_State *L)
 {
     struct shell *sh = shell_of(L);

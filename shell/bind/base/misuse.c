@@ -1,5 +1,8 @@
 /* misuse.c - metamethods for operators that Rille's objects do not support. The metamethods raise errors that name a
  * remedy; Lua's own error would name only a type. */
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
  * distinguished from Rille's. */
 #include "shell/bind/base/modules.h"
 
-#include "shell/bind/base/shell.h"
+#include "shell/bind/base/modules.h"
 
 #include <errno.h>
 #include <stdlib.h>

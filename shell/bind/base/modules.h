@@ -3,6 +3,8 @@
 #ifndef RILLE_SHELL_MODULES_H
 #define RILLE_SHELL_MODULES_H
 
+#include "shell/bind/base/shell.h"
+
 #include <stddef.h>
 
 struct module_text {
@@ -11,5 +13,13 @@ struct module_text {
     size_t size;
 };
 extern const struct module_text module_texts[];
+
+/* Loads rille.NAME ("nn.linear"). Returns LUA_OK and pushes the function, or Lua's error code and pushes a message,
+ * or MODULE_NONE and pushes nothing. */
+enum { MODULE_NONE = -1 };
+int module_load(lua_State *L, const char *name);
+bool module_exists(lua_State *L, const char *name);
+/* Returns true if `source` (of a lua_Debug) is a built-in module. */
+bool module_is_source(const char *source);
 
 #endif

@@ -1,6 +1,7 @@
 /* names.c - suggests a replacement for an unknown name: Rille's equivalent of another program's name, or the name with
  * the fewest changed letters. */
-#include "shell/bind/base/shell.h"
+#include "shell/bind/base/names.h"
+#include "shell/bind/base/field.h"
 
 #include <ctype.h>
 #include <string.h>

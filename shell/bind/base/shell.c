@@ -1,5 +1,8 @@
 /* shell.c - struct shell, which exists once per Lua state: opens and closes the session, makes kinds of userdata,
  * checks the keys of tables, and allocates memory that Lua owns. */
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
 
 #include <pthread.h>

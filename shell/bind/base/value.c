@@ -2,7 +2,7 @@
  *
  * Tensors given as Lua tables are packed here into the bytes of their dtype, and values read from tensors are
  * unpacked. Floats of 16 bits are rounded to nearest, ties to even. */
-#include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
 
 #include <math.h>
 #include <string.h>

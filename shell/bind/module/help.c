@@ -1,5 +1,9 @@
 /* help.c - shows help pages: ?name and ?words in the shell, rille.help(name). The pages are in lua/pages.lua; the
  * pages of operators are completed from the operators' records. */
+#include "shell/bind/module/help.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>

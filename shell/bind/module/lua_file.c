@@ -3,7 +3,13 @@
  *
  * One save may run in the background (struct shell's saving). The next function that reads or writes files, and the
  * end of the program, wait for the save first and raise its error. */
+#include "shell/bind/module/lua_file.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_create.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <errno.h>
 #include <stdlib.h>

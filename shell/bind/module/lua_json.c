@@ -1,4 +1,7 @@
 /* lua_json.c - converts JSON to Lua values with jansson: the primitive of rille.json (lua/json.lua). */
+#include "shell/bind/module/lua_json.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <errno.h>

@@ -3,7 +3,9 @@
  *
  * The session is configured by environment variables, belongs to the thread that called require, and ends with the
  * Lua state. In plain Lua, Rille neither handles Ctrl-C nor sets a global: the module is the result of require. */
+#include "shell/bind/base/environment.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/lua_rille.h"
 
 #include <string.h>
 

@@ -2,7 +2,33 @@
  *
  * The parts written in Lua (rille.nn, rille.optim, ...) are loaded at first use (modules.c). */
 #include "shell/bind/base/clock.h"
+#include "shell/bind/module/lua_rille.h"
+#include "shell/bind/base/arity.h"
+#include "shell/bind/base/coroutine.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/modules.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/help.h"
+#include "shell/bind/module/lua_file.h"
+#include "shell/bind/module/lua_json.h"
+#include "shell/bind/module/lua_stopping.h"
+#include "shell/bind/module/lua_tokenizer.h"
+#include "shell/bind/module/lua_tokens.h"
+#include "shell/bind/module/lua_workers.h"
+#include "shell/bind/step/lua_explain.h"
+#include "shell/bind/step/lua_graph.h"
+#include "shell/bind/step/lua_live.h"
+#include "shell/bind/tensor/lua_create.h"
+#include "shell/bind/tensor/lua_gradient.h"
+#include "shell/bind/tensor/lua_leaves.h"
+#include "shell/bind/tensor/lua_op.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_scan.h"
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <limits.h>
 #include <string.h>

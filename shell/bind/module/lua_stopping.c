@@ -4,6 +4,8 @@
  * signal, more than a second later, ends the process at once. Signals within that second count as one, because
  * launchers and timeout(1) signal both a process and its group. */
 #include "shell/bind/base/clock.h"
+#include "shell/bind/module/lua_stopping.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <signal.h>

@@ -1,4 +1,8 @@
 /* lua_tokenizer.c - converts text to token ids and back: the primitives of rille.tokenizer (lua/tokenizer.lua). */
+#include "shell/bind/module/lua_tokenizer.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/misuse.h"
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>

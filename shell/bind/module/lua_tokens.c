@@ -1,5 +1,10 @@
 /* lua_tokens.c - reads token ids for training: the primitives of rille.data.tokens (lua/data/tokens.lua). */
+#include "shell/bind/module/lua_tokens.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <string.h>
 

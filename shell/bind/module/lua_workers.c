@@ -2,7 +2,11 @@
  *
  * The loss of a worker is an ordinary error: a text with the user's line. The core's message of the loss is stored,
  * so that worker_is_lost() recognises the message inside a longer text. */
+#include "shell/bind/module/lua_workers.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/module/lua_file.h"
 
 #include <string.h>
 

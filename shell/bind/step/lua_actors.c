@@ -1,6 +1,9 @@
 /* lua_actors.c - rille._actors([step]): returns the actors of a step's plan, or of the plan that ran last;
  * lua/show/actors.lua prints them. */
+#include "shell/bind/step/lua_actors.h"
+#include "shell/bind/base/field.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/step/lua_chart.h"
 
 static void
 push_actor(lua_State *L, const struct rille_actor *a)

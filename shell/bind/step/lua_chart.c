@@ -1,5 +1,8 @@
 /* lua_chart.c - returns the data of step:chart() as a table; lua/show/step.lua draws it. Units are seconds and bytes.
  * Devices are numbered from 1, like entries of a list; stages and micro-batches are numbered from 0. */
+#include "shell/bind/step/lua_chart.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
  * their values (lua/step/trace.lua). For k = 1, 4, ... up to list.n, list[k] is the object that contains the value (the
  * holder), list[k + 1] the key in it, and list[k + 2] the value. Each call of the step compares the list in C, and
  * calls lua/step/trace.lua only for values that differ. lua/step/trace.lua also makes the lists. */
+#include "shell/bind/step/lua_conditions.h"
 #include "shell/bind/base/shell.h"
 
 #include <string.h>

@@ -1,5 +1,13 @@
 /* lua_explain.c - returns the records of rille.explain, rille.plan and rille.boxing as tables that print as text. */
+#include "shell/bind/step/lua_explain.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_create.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <stdlib.h>
 

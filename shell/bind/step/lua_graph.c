@@ -1,5 +1,17 @@
 /* lua_graph.c - rille.graph(fn, options): the options, and the methods of compiled steps. */
 #include "shell/bind/step/lua_graph.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/names.h"
+#include "shell/bind/step/lua_actors.h"
+#include "shell/bind/step/lua_chart.h"
+#include "shell/bind/step/lua_conditions.h"
+#include "shell/bind/step/lua_explain.h"
+#include "shell/bind/step/lua_watch.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/step/lua_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,13 +252,19 @@ graph_zero(lua_State *L)
     return 2;
 }
 
-/* Returns the trace that ran last, for the methods that inspect the step; raises if no trace has run. */
+/* Returns the trace that ran last; raises if no trace has run. who: prefix of the message. */
+static struct rille_graph *
+trace_of(lua_State *L, const struct graph *g, const char *who)
+{
+    if (g->last < 0) complain(L, "%s: the step has no plan yet; call the step first", who);
+    return g->trace[g->last];
+}
+
+/* Returns the trace that ran last, for the methods that inspect the step. */
 static struct rille_graph *
 last_trace(lua_State *L)
 {
-    struct graph *g = graph_check(L, 1);
-    if (g->last < 0 || g->last >= g->ntrace) complain(L, "graph: the step has no plan yet; call the step first");
-    return g->trace[g->last];
+    return trace_of(L, graph_check(L, 1), "graph");
 }
 
 static int
@@ -424,12 +442,11 @@ graph_show(lua_State *L)
 static int
 graph_certify(lua_State *L)
 {
-    struct graph *g = graph_check(L, 1);
-    if (g->last < 0) return complain(L, "certify: the step has no plan yet; call the step first");
+    struct rille_graph *trace = trace_of(L, graph_check(L, 1), "certify");
     if (lua_type(L, 2) != LUA_TSTRING)
         return complain(L, "certify: expected the name of a file, found %s", what_is(L, 2));
     at_line(L);
-    check(L, rille_graph_certify(g->trace[g->last], text_at(L, 2, "certify")));
+    check(L, rille_graph_certify(trace, text_at(L, 2, "certify")));
     return 0;
 }
 
@@ -463,7 +480,7 @@ link_field(lua_State *L, const char *key, int naxis, bool above, double *out)
 /* Plans the step once for each memory limit of the list at the top of the stack, and pushes the list of explain
  * records. A record is false if no plan fits its limit. */
 static void
-whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
+whatif_each(lua_State *L, struct rille_graph *trace, struct rille_cluster *c)
 {
     int n = (int)lua_rawlen(L, -1);
     check_list(L, -1, "whatif");
@@ -472,7 +489,7 @@ whatif_each(lua_State *L, struct graph *g, struct rille_cluster *c)
         struct rille_explain *e;
         lua_rawgeti(L, -2, k);
         c->memory = memory_option(L, "whatif", "memory");
-        int status = rille_graph_whatif(g->trace[g->last], c, &e);
+        int status = rille_graph_whatif(trace, c, &e);
         if (status && strstr(rille_error(), "memory: no plan")) {
             lua_pushboolean(L, false);
         } else {
@@ -497,7 +514,7 @@ whatif(lua_State *L)
     if (!lua_isnoneornil(L, 3))
         return complain(L, "whatif: expected a step and a table, found a third argument, %s", what_is(L, 3));
     check_keys(L, 2, "whatif", keys);
-    if (g->last < 0) return complain(L, "whatif: the step has no plan yet; call the step first");
+    struct rille_graph *trace = trace_of(L, g, "whatif");
     if (lua_getfield(L, 2, "mesh") != LUA_TTABLE)
         return complain(L, "whatif: mesh must be a list of sizes, found %s", what_is(L, -1));
     check_list(L, -1, "whatif");
@@ -520,11 +537,11 @@ whatif(lua_State *L)
     c.flops = amount_at(L, "whatif", "flops");
     at_line(L);
     if (lua_getfield(L, 2, "memory") == LUA_TTABLE) {
-        whatif_each(L, g, &c);
+        whatif_each(L, trace, &c);
         return 1;
     }
     c.memory = memory_option(L, "whatif", "memory");
-    check(L, rille_graph_whatif(g->trace[g->last], &c, &e));
+    check(L, rille_graph_whatif(trace, &c, &e));
     explain_push(L, &e);
     return 1;
 }

@@ -30,4 +30,6 @@ struct graph *graph_check(lua_State *L, int i);
 int graph_call(lua_State *L);
 int graph_run(lua_State *L);
 
+void graph_open(lua_State *L);
+
 #endif

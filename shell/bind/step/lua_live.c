@@ -2,6 +2,9 @@
  *
  * The core calls back during a call from Lua, and cannot handle Lua errors. So fn runs in a protected call; its
  * error is stored, the run fails, and the function that requested the run raises the error. */
+#include "shell/bind/step/lua_live.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 
 #include <stdlib.h>

@@ -6,7 +6,9 @@
  * that such instructions read. If one of them holds a live number, the number cannot stay live. A register may still
  * hold the number of an earlier instruction of the function; then the step is traced again, which is slower but right.
  */
+#include "shell/bind/step/lua_watch.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/step/lua_conditions.h"
 
 static const char tests_key; /* registry key of {function -> {line -> registers, one a byte}} */
 

@@ -3,7 +3,12 @@
  * All functions accept a table of options as last argument. Values in tables are packed into bytes of the dtype
  * here. Every other tensor is a source operator of the core, called with shape, dtype and layout, so each rank
  * creates only its shard. */
+#include "shell/bind/tensor/lua_create.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <math.h>
 #include <stdlib.h>

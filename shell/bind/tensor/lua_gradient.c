@@ -2,7 +2,10 @@
  *
  * The core calls back in the middle of a backward pass, and cannot handle Lua errors. So the functions run in protected
  * calls; an error is stored (live_fail), the pass fails, and the caller of backward raises the error. */
+#include "shell/bind/tensor/lua_gradient.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <stdlib.h>
 

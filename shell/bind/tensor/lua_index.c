@@ -5,7 +5,15 @@
  * layout. No operator writes into part of a tensor. An assignment computes the whole new value, where(inside, v
  * expanded, x), and assigns it to x. The method is correct in every layout and in a compiled step; the cost is one
  * pass over x. */
+#include "shell/bind/tensor/lua_index.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
+#include "shell/bind/tensor/lua_op.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,11 @@
  * leaf} if all leaves get the same value. No leaf occurs twice. All rows are read before any change, and the core
  * changes all leaves in one call, because Ctrl-C can interrupt before any line of Lua. Errors give the name and
  * the type of the leaf. */
+#include "shell/bind/tensor/lua_leaves.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 struct leaves { /* the rows of a list; stored in a userdata on the stack */
     int n;

@@ -5,7 +5,14 @@
  * where an operand may be a number or absent. All other arguments are attributes: by position in the declared order,
  * or by name in a table. A table without names is a list-valued attribute. Functions also serve as methods;
  * x:name_(...) computes the result and assigns it to x. */
+#include "shell/bind/tensor/lua_op.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/modules.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,12 @@
  * A placement in Lua is a userdata that points to the session's placement; equal placements are one userdata, found
  * in a table by address. Layouts have no object of their own: in Lua a layout is a string, or a table of strings
  * with an order. */
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/base/arity.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_show.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,9 @@
 /* lua_scan.c - records the function of rille.scan (lua/scan.lua) as one operator. */
+#include "shell/bind/tensor/lua_scan.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 enum { LIST_MAX = 64 };
 

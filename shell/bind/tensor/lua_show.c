@@ -1,7 +1,13 @@
 /* lua_show.c - draws pictures: x:show() draws a tensor's layout, rille.boxing{...}:show() a move.
  *
  * Without a path the picture is text on the terminal, coloured if --color allows; with a path it is an SVG file. */
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/tensor/lua_create.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,19 @@
  *
  * A userdata holds one handle. x[key] is resolved in three steps: methods, in a table built once; fields, computed
  * on access; any other key is a position (lua_index.c) or an error. */
+#include "shell/bind/tensor/lua_tensor.h"
+#include "shell/bind/base/field.h"
+#include "shell/bind/base/lua_error.h"
+#include "shell/bind/base/misuse.h"
+#include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
+#include "shell/bind/tensor/lua_gradient.h"
+#include "shell/bind/tensor/lua_index.h"
+#include "shell/bind/tensor/lua_op.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_show.h"
+#include "shell/bind/tensor/print.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -7,7 +7,12 @@
  * dimensions is printed as matrices, each under its leading positions. Of a large tensor, only the first and last
  * EDGE entries of each axis are read (from the devices that own them) and printed. If rows are wider than the
  * terminal, middle columns are omitted; a vector is folded. */
+#include "shell/bind/tensor/print.h"
+#include "shell/bind/base/fold.h"
+#include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
+#include "shell/bind/base/value.h"
+#include "shell/bind/tensor/lua_op.h"
 
 #include <inttypes.h>
 #include <math.h>
