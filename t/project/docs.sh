@@ -27,6 +27,21 @@ printf '    gone_away   t/lib/programs.c   a function that does not exist\n' >"$
 is "a missing function is found" "$(stale "$dir/y.md" | sed 's,.*/y.md: ,,')" "gone_away is not in t/lib/programs.c
 1 functions"
 
+# unvisited FILE...: prints the folders of these sources of which the nearest README above names no file in its call tree.
+unvisited() {
+  local folder page
+  printf '%s\n' "${@%/*}" | sort -u | while read -r folder; do
+    page=$folder
+    while [ ! -e "$page/README.md" ] && [[ $page = */* ]]; do page=${page%/*}; done
+    [ "$page" = "$folder" ] || grep -qE "^ {4,}.*(^|[ /])${folder#"$page/"}/\w+\.c( |$)" "$page/README.md" || echo "$page/README.md has no function of $folder"
+  done
+}
+mapfile -t sources < <(git ls-files '*.c' 2>/dev/null | grep . || find * -name '*.c')
+mapfile -t sources < <(printf '%s\n' "${sources[@]}" | grep -E '^(runtime|sbp|boxing|kernels|actors|shell)/.*/')
+is "each folder of sources occurs in the call tree of its part" "$(unvisited "${sources[@]}")" ""
+mkdir -p "$dir/part/sub" && printf '    f   other/f.c\n' >"$dir/part/README.md"
+is "a folder without a function in the call tree is found" "$(cd "$dir" && unvisited part/sub/f.c)" "part/README.md has no function of part/sub"
+
 # strays PAGE: prints the functions that the page's section "A walk" names and that no C file named there defines. The
 # page may name the end of a file's path.
 strays() {
