@@ -11,7 +11,9 @@
  *   B/task    bytes of the plan per task
  *   arena     KiB of registers on the fullest device
  *   /live     arena divided by the peak bytes in use at once (live.h) */
+#include "actors/plan/compile.h"
 #include "actors/plan/model/plan.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/live.h"
 #include "t/lib/plan/net.h"

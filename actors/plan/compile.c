@@ -5,10 +5,13 @@
  *
  * The order of the program's nodes is a valid sequential order of execution. Edges point forward in this order, so
  * a cycle of a plan can only arise from registers. */
+#include "actors/plan/compile.h"
 #include "actors/plan/memory/act_offset.h"
+#include "actors/plan/memory/arena.h"
 #include "actors/plan/model/device_list.h"
 #include "actors/plan/lower/lower.h"
 #include "actors/plan/model/sync.h"
+#include "actors/plan/verify/plan_verify.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

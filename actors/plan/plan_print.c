@@ -4,6 +4,7 @@
  * results, number of registers (for example x2), bytes on one rank, inputs, and the source line of the user's
  * program. The logical view omits facts that depend on the machine (threads, offsets, kernel variants), so a
  * program prints the same text everywhere. The physical view also shows these facts. */
+#include "actors/plan/plan_print.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/sim/account.h"
 #include "actors/plan/outline/outline.h"

@@ -6,7 +6,7 @@
  * than SIZE, with strided rows, or with a window, softcap, sinks or spans. */
 #include "kernels/cuda/making.h"
 
-#include "kernels/op/lib/attention.h"
+#include "kernels/op/attention.h"
 #include "runtime/base/error.h"
 
 #include <string.h>

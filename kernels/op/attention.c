@@ -3,7 +3,7 @@
  * The scores are never all stored (kernels/cpu/attention/attention.c). The batch, the queries and the width of
  * values may be split, but not the keys, because a softmax is over all keys. A query for which all keys are masked
  * (all scores -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
-#include "kernels/op/lib/attention.h"
+#include "kernels/op/attention.h"
 
 #include "runtime/base/stop.h"
 

@@ -14,7 +14,7 @@
  * summed.
  *
  * The computation of mean from dout and out is from Dao et al. 2022. */
-#include "kernels/op/lib/attention.h"
+#include "kernels/op/attention.h"
 
 #include "runtime/base/stop.h"
 

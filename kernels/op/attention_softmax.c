@@ -6,7 +6,7 @@
  * operator costs one pass more than softmax, and replaces three operators. A query for which all keys are masked
  * (all scores -inf) has weights 0: attention_base() and attention_inverse() replace its maximum and its sum. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/attention.h"
+#include "kernels/op/attention.h"
 
 #include "kernels/cpu/rows/lines.h"
 #include "kernels/cpu/rows/rows.h"

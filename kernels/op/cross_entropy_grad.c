@@ -5,7 +5,7 @@
  * With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. m and rest are
  * results of cross_entropy_rows: m is the greatest logit, and m + rest the logarithm of the sum of exponentials.
  * dx is 0 if the label is ignored. */
-#include "kernels/op/lib/cross_entropy.h"
+#include "kernels/op/cross_entropy.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * the label is ignored. m must be at least the greatest logit of the position, so that no exponential overflows. m
  * is subtracted from each logit before the exponentials are added. If m were subtracted from the ranks' sum
  * instead, the partial sums would be as large as m and lose the digits of the difference. */
-#include "kernels/op/lib/cross_entropy.h"
+#include "kernels/op/cross_entropy.h"
 
 #include <math.h>
 

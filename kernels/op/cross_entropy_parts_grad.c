@@ -5,7 +5,7 @@
  * x: logits. m: the number that cross_entropy_parts subtracted from the logits. dsum, dat: gradients of its results
  * `sum` and `at`. With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0
  * if the label is ignored. */
-#include "kernels/op/lib/cross_entropy.h"
+#include "kernels/op/cross_entropy.h"
 
 #include <math.h>
 #include <string.h>

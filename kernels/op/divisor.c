@@ -4,7 +4,7 @@
  * The division is element-wise, and fused chains do not check data. So a separate operator, op_divisor, checks a
  * divisor that is a tensor. A divisor that is a constant is checked when the call is made. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/divisor.h"
+#include "kernels/op/divisor.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "runtime/base/simd.h"

@@ -4,7 +4,7 @@
  * exp_sum is one operator instead of a subtraction, an exponential and a sum, because its gradient dy * e^(x - m)
  * has x's layout. The gradient of a separate sum would be dy, repeated along the axis, in dy's layout; the whole
  * repeated tensor would be moved to x's layout. */
-#include "kernels/op/lib/exp_sum.h"
+#include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/rows/reduce.h"
 
@@ -12,7 +12,7 @@
 
 enum { AXIS };
 
-int
+static int
 exp_sum_rule(const struct call *c, struct str *rule)
 {
     int n = c->in[0].ndim;
@@ -24,22 +24,18 @@ exp_sum_rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-int
-exp_sum_infer(const struct call *c)
+/* Fails with E_SHAPE if x and m differ in the number of dimensions. */
+static int
+exp_sum_infer(const struct call *c, int64_t *size)
 {
+    UNUSED(size);
     if (c->in[1].ndim == c->in[0].ndim) return 0;
     return call_fail(E_SHAPE, c, "%s must have %d dimensions, as x, found %d", c->op->in[1].name, c->in[0].ndim,
                      c->in[1].ndim);
 }
 
-static int
-infer(const struct call *c, int64_t *size)
-{
-    UNUSED(size);
-    return exp_sum_infer(c);
-}
-
-int64_t
+/* Returns the index of the sum to which element i of x is added. */
+static int64_t
 exp_sum_place(const struct kcall *k, int64_t i)
 {
     const struct view *x = &k->in[0];
@@ -76,20 +72,15 @@ one_line(const struct kcall *k, const struct reals *f, int64_t r, int64_t n, voi
     line_put(&k->out[0], r, f->exp_sum_any(n, at[0], line_get(&k->in[1], r)));
 }
 
-bool
-exp_sum_lines(const struct kcall *k, line_fn *one, struct line_call *c)
+/* Sets *c to the lines of x, one line per sum. Returns false if the reduced dimensions of size > 1 are not adjacent. */
+static bool
+exp_sum_lines(const struct kcall *k, struct line_call *c)
 {
     bool gone[MAX_DIM] = {false};
     struct axes axes = axes_of(&k->call->attr[AXIS], ATTR_INTS, k->in[0].ndim);
     for (int i = 0; i < axes.n; i++) gone[axes.axis[i]] = true;
-    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one};
+    *c = (struct line_call){.nview = 1, .view = {&k->in[0]}, .one = one_line};
     return lines_over(&k->in[0], gone, &c->l);
-}
-
-static bool
-lines(const struct kcall *k, struct line_call *c)
-{
-    return exp_sum_lines(k, one_line, c);
 }
 
 static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
@@ -113,7 +104,7 @@ const struct op op_exp_sum = {
     .in = {{"x", IN_FLOAT}, {"m", IN_FLOAT}},
     .attr = {[AXIS] = {"axis", ATTR_INTS, ATTR_AXIS, .doc = "dimensions to sum over, kept with size 1; default: all"}},
     .shape.make_rule = exp_sum_rule,
-    .shape.infer = infer,
+    .shape.infer = exp_sum_infer,
     .shape.dtype = OUT_IN0,
     .partial.reduce = RED_SUM,
     .grad.build = grad,
@@ -121,7 +112,7 @@ const struct op op_exp_sum = {
     .host.ref = ref,
     .gpu.line = line,
     .gpu.line_dims = reduced_dims,
-    .host.lines = lines,
+    .host.lines = exp_sum_lines,
     .host.kernel = variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",

@@ -1,6 +1,6 @@
 /* floor_divide.c - the quotient rounded towards minus infinity, as in Lua. Integer division by zero is an error. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/divisor.h"
+#include "kernels/op/divisor.h"
 #include "kernels/op/lib/eltwise.h"
 
 #include "runtime/base/simd.h"

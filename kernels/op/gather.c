@@ -2,7 +2,7 @@
  *
  * A split of that axis leaves partial sums: a rank reads the elements that it holds and returns zeros for all
  * others. */
-#include "kernels/op/lib/gather.h"
+#include "kernels/op/gather.h"
 
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/simd.h"

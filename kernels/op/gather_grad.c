@@ -1,6 +1,6 @@
 /* gather_grad.c - adds the elements of src at their positions in a tensor of zeros: the gradient of gather, and a
  * step of scatter_add. Operand `like` only determines the type of the result. Split positions leave partial sums. */
-#include "kernels/op/lib/gather.h"
+#include "kernels/op/gather.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/team.h"

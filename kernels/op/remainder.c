@@ -1,7 +1,7 @@
 /* remainder.c - the remainder of floored division, which has the sign of b, as in Lua. Integer division by 0 is an
  * error. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/op/lib/divisor.h"
+#include "kernels/op/divisor.h"
 #include "kernels/op/lib/eltwise.h"
 
 #include "runtime/base/simd.h"

@@ -2,7 +2,7 @@
  * softmax between them.
  *
  * Both forms support splits of the batch, of the heads and of the queries. */
-#include "kernels/op/lib/attention.h"
+#include "kernels/op/attention.h"
 
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "runtime/device/device.h"

@@ -1,6 +1,6 @@
 /* scatter_add.c - adds elements of src to x, at positions along an axis. If src is larger than ids, only the first
  * elements of src are used, as in PyTorch. For 16-bit floats, the sums are f32, and x is added in f32. */
-#include "kernels/op/lib/gather.h"
+#include "kernels/op/gather.h"
 
 extern const struct op op_gather_grad;
 

@@ -24,8 +24,6 @@ const struct coding *coding_find(const char *name);
 /* Decodes n blocks. Returns false if the dtype cannot hold a value. */
 bool coding_decode(const struct coding *c, const uint8_t *p, int64_t n, void *out);
 
-extern const int8_t coding_levels[16]; /* values that the four-bit numbers of IQ4 types stand for */
-
 /* Tables of codings: numbers of plain types (coding.c), and blocks of GGUF (coding_blocks.c, coding_grids.c). Each ends
  * with a row without a name. */
 extern const struct coding coding_numbers[], coding_blocks[], coding_grids[];

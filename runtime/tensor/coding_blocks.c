@@ -69,6 +69,9 @@ q8_1(const uint8_t *p, float *y)
     for (int i = 0; i < 32; i++) y[i] = (float)(int8_t)p[4 + i] * d;
 }
 
+/* Values that the four-bit numbers of IQ4 types stand for. */
+static const int8_t coding_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
 static void
 iq4_nl(const uint8_t *p, float *y)
 {
@@ -227,8 +230,6 @@ tq2_0(const uint8_t *p, float *y)
     float d = coding_f16(p + 64);
     for (int i = 0; i < 256; i++) y[i] = d * (float)(two_bits(p, i) - 1);
 }
-
-const int8_t coding_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 const struct coding coding_blocks[] = {
     {"Q4_0", DT_F32, 32, 18, .block = q4_0},

@@ -3,6 +3,8 @@
  * Random programs run on async test devices with a stand-in for the library (t/lib/plan/collecting.h). In every order
  * of events the results equal those of plans whose moves do not use the library. A failing act ends the run on all
  * devices. The verifier rejects plans with an injected mistake. */
+#include "actors/plan/compile.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/plans.h"
 
 #include "t/lib/plan/collecting.h"

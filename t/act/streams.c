@@ -5,6 +5,7 @@
  * these four waits until all four have begun, which would hang on a single stream. A second program multiplies
  * panels; each product must overlap with the move of a later panel. A device with a single stream must give the same
  * results. verify.c tests that the verifier rejects other streams and weaker synchronisation. */
+#include "actors/plan/compile.h"
 #include "runtime/device/stream.h"
 #include "t/lib/plan/net.h"
 #include "t/lib/plan/plans.h"

@@ -4,9 +4,9 @@
  * The test changes one field at a time in a copy of each random plan. A changed plan that passes must compute the
  * same bytes on the simulator, with poisoned registers and buffers of exactly the sizes that the plan states. The
  * plan must also run to its end in a simple simulation of tokens (runs_greedily). */
+#include "actors/plan/plan_print.h"
 #include "t/lib/plan/plans.h"
 
-#include "kernels/op/base/table.h"
 #include "t/lib/plan/collecting.h"
 #include "t/lib/plan/greedy.h"
 

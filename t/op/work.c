@@ -3,6 +3,7 @@
  * Every sample of every operator must have at most two operations per element read or written. Operators with more work
  * are in a table, with the operations counted by hand. */
 #include "actors/plan/model/rates.h"
+#include "actors/plan/outline/estimate.h"
 #include "t/lib/kernel/exec.h"
 
 static const struct {

@@ -5,6 +5,8 @@
  * sum over micro-batches and two calls. The first call reads no micro-batch; the second call reads the first call's
  * result and the sum. The two calls could be fused, but another task reads the result of the first call. The test
  * plans and runs each program on one host and in plan partitions. */
+#include "actors/plan/compile.h"
+#include "actors/plan/plan_print.h"
 #include "t/lib/plan/parts.h"
 
 static const struct cut cut[] = {{2, {2, 2}}, {2, {1, 3}}, {4, {1, 1, 1, 1}}, {3, {1, 2, 1}}};

@@ -4,7 +4,9 @@
  * library. Each partition lists its collectives. The lists must agree, and the comparison must find injected
  * mistakes in the lists. Covers moves between all layouts, and random programs, on asynchronous test devices. A
  * stand-in replaces the library (t/lib/plan/collecting.h). */
+#include "actors/plan/compile.h"
 #include "actors/plan/outline/comm_ranks.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/parts.h"
 
 #include "t/lib/plan/collecting.h"

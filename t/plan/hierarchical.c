@@ -3,6 +3,7 @@
  *
  * The test plans every pair of layouts with a sum, on meshes over 2 and over 4 hosts, by both methods. In the first
  * method, owners read all addends. In the second, running sums pass from host to host. */
+#include "actors/plan/compile.h"
 #include "actors/plan/outline/hierarchical.h"
 #include "t/lib/plan/parts.h"
 

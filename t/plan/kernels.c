@@ -4,6 +4,8 @@
  * kernel on two threads; too little scratch; too few registers; a missing control edge. Each mistake is put into
  * every suitable task of random plans. Also checks, for each pair of tasks, that they share a kernel if and only if
  * they compute the same on one thread. */
+#include "actors/plan/compile.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/plans.h"
 
 struct count {

@@ -5,6 +5,8 @@
  * micro-batches, with zero 0 to 3, recompute and offload. The pipelines have all schedules, few and many layers per
  * stage, too many acts for per-act offsets, and gated layers below a wide head. t/plan/packing-models.sh tests
  * language models in stages. */
+#include "actors/plan/compile.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/clique.h"
 #include "t/lib/plan/net.h"

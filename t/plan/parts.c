@@ -4,8 +4,10 @@
  * Random programs, and every move between layouts, are planned on one host and in partitions. Partitions have
  * separate buffers. One simulator runs all partitions in an order that a seed decides. With an argument such as
  * cuda:0x4, the test runs random programs with these devices. */
+#include "actors/plan/compile.h"
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/parts.h"
 
 #include <sys/wait.h>

@@ -2,6 +2,7 @@
  *
  * All acts must occur once, and no device may run two acts at a time. No act may begin before its inputs are ready.
  * Every idle time of a device must have a cause. No simulated run may be faster than the lower bound. */
+#include "actors/plan/compile.h"
 #include "t/lib/plan/acts.h"
 #include "t/lib/plan/plans.h"
 

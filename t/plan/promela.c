@@ -4,6 +4,7 @@
  * No register may be overwritten too early, every run must end, every register must be released, and an interrupt
  * must stop all updates or none. Mistakes that are put into models must be found. The test is skipped if spin is not
  * installed. */
+#include "actors/plan/compile.h"
 #include "t/lib/plan/plans.h"
 
 #include "t/oracles/promela.h"

@@ -260,6 +260,22 @@ headers_speak_of_what_is_there() {
     }
     $there{$_->[1]} or print "$_->[0] says $_->[1], and nothing is called so\n" for @said'
 }
+# prints functions that a header declares and that only files of other folders define
+headers_declare_functions_of_their_folder() {
+  sources "${folders[@]}" | xargs -r -d '\n' perl -0777 -e '
+    for my $file (@ARGV) {
+      open(my $f, "<", $file) or next;
+      (my $text = <$f>) =~ s{/\*.*?\*/}{}gs;
+      (my $folder = $file) =~ s{/[^/]*$}{};
+      if ($file !~ /\.h$/) { $in{$1}{$folder} = $file while $text =~ /^(?:\w.*\s\**)?([a-z_]\w*)\([^;{}]*\)\s*\{/mg; next }
+      push @declared, [$file, $folder, $1] while $text =~ /^(?!static|typedef|_Static)\w[\w *]*?\b([a-z_]\w*)\([^;{}]*\)[^;{}]*;/mg;
+    }
+    for (@declared) {
+      my ($file, $folder, $name) = @$_;
+      my @other = sort values %{$in{$name} // {}};
+      print "$file declares $name, which $other[0] defines\n" if @other && !$in{$name}{$folder};
+    }'
+}
 headers_have_guards_of_their_own() {
   sources "${folders[@]}" t rille.h rille_operator.h | grep '\.h$' | while IFS= read -r file; do
     guard=$(sed -nE 's/^#ifndef (RILLE_([A-Z0-9_]+_)?H)$/\1/p' "$file" | head -1)
@@ -274,7 +290,8 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nets_know_no_layout the_checker_shares_nothing_with_the_search
   nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   clocks_are_read_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
-  headers_say_whose_they_are headers_speak_of_what_is_there headers_have_guards_of_their_own)
+  headers_say_whose_they_are headers_speak_of_what_is_there headers_declare_functions_of_their_folder
+  headers_have_guards_of_their_own)
 
 # plant: makes a tree that breaks every rule.
 plant() {
@@ -283,7 +300,7 @@ plant() {
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/base/bad.c
   echo 'if (t->kind == &kind_box) return;' >actors/act/run/bad.c
-  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/base/bad.h
+  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' 'int upper(void);' >runtime/base/bad.h
   echo '#include "runtime/tensor/type.h"' >shell/repl/bad.c
   echo '#include "runtime/tensor/type.h"' >examples/bad.c
   echo '#include "runtime/tensor/layout.h"' >sbp/sig.h

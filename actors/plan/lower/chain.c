@@ -1,6 +1,7 @@
 /* chain.c - lowers a fused chain with its leading operator, or a group of updates or casts (fusion.c), to one task
  * per rank. */
 #include "actors/plan/lower/lower.h"
+#include "actors/plan/outline/estimate.h"
 
 #include "actors/plan/model/rates.h"
 #include "kernels/exec/kernel.h"

@@ -3,6 +3,7 @@
  * A value is moved to a layout once, however many readers need it there. Views are not tasks: a shard carries
  * strides, and readers apply them. */
 #include "actors/plan/lower/lower.h"
+#include "actors/plan/outline/estimate.h"
 
 #include "actors/plan/model/rates.h"
 

@@ -253,12 +253,4 @@ void credit_registers(struct lower *l);
 void credit_pools(struct lower *l);
 int32_t credit_group(const struct lower *l, const struct draft *d);
 
-/* arena.c */
-int arena_registers(struct lower *l); /* places registers in arenas; may fail with E_MEMORY */
-
-/* sizes.c */
-enum { ARENA_ALIGN = 64 };
-int sizes_check(struct lower *l); /* call before registers are placed; may fail with E_MEMORY */
-void sizes_scratch(struct lower *l);
-
 #endif

@@ -17,7 +17,9 @@
  * results that the first micro-batch has not written yet, or that the last micro-batch has read already.
  *
  * Devices with equal live ranges are packed once. */
+#include "actors/plan/memory/arena.h"
 #include "actors/plan/lower/lower.h"
+#include "actors/plan/memory/sizes.h"
 
 #include "actors/plan/memory/pack.h"
 #include "actors/plan/memory/stage_slot.h"

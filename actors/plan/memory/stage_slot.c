@@ -5,6 +5,7 @@
  * Large slots hold all results that may be in a slot. The alternative with the fewest bytes is kept. Moving
  * single results into or out of the slots would have saved at most 2.2 % of the bytes (bench/packed.lua). Bytes
  * by position are kept in segment trees, so adding an item takes logarithmic time. */
+#include "actors/plan/memory/sizes.h"
 #include "actors/plan/memory/stage_slot.h"
 
 #include "actors/plan/lower/lower.h"

@@ -378,27 +378,4 @@ task_goes_on(const struct task *t, bool joint, bool *begun)
     return sum || was;
 }
 
-/* Compiles the plan partition of the host that the program's map names; without a map, the complete plan. Takes
- * ownership of the program, also on failure. E_PLAN: the plan cannot run to its end (the error names the blocked
- * tasks); E_MEMORY: it needs too much memory. Call it on the thread that owns the atlas. */
-int plan_compile(struct program *p, struct atlas *at, struct plan **out);
-void plan_free(struct plan **p);
-size_t plan_bytes(const struct plan *p); /* approximate host memory that the plan occupies, bytes */
-/* Computes how much scratch memory kernels need, without making a plan. Looks at the first rank of each placement
- * only, so the time does not depend on the number of ranks. The caller keeps the program. Pure. */
-int plan_scratch(struct program *p, int64_t *bytes);
-
-/* Prints a plan. Tasks of equal ranks are printed once, with logical sizes, so the text is the same on every
- * machine. physical: also prints threads, offsets and the task list of each thread. */
-void plan_print(const struct plan *p, bool physical, struct str *s);
-
-/* Proves that a plan is well-formed and runs to its end in every order of events: indices and sizes are in range,
- * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes.
- * E_PLAN: the plan is wrong; the error names a task and a field. */
-int plan_verify(const struct plan *p);
-/* Reads a program from untrusted bytes. Accepts only bytes that program_write() would write, and only legal
- * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is
- * then NULL. */
-int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
-
 #endif

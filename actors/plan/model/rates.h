@@ -18,8 +18,5 @@ struct compute_rates {
 };
 
 struct call;
-/* Computes the work of a call on complete (global) tensors: *flops, the floating-point operations, and *bytes, the
- * bytes read and written (estimate.c). */
-void call_work(const struct call *c, double *flops, double *bytes);
 
 #endif

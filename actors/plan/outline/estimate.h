@@ -13,4 +13,8 @@ void plan_flops(const struct plan *p, double *flops);
 /* Returns the estimated time of one rank's share of a node's call, without the fixed cost of an act, ns. */
 int64_t node_estimate(const struct program *p, int32_t node, struct arena *tmp);
 
+/* Computes the work of a call on complete (global) tensors: *flops, the floating-point operations, and *bytes, the
+ * bytes read and written. */
+void call_work(const struct call *c, double *flops, double *bytes);
+
 #endif

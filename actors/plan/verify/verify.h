@@ -18,7 +18,7 @@
 #define RILLE_PLAN_VERIFY_H
 
 #include "actors/plan/outline/redistribute.h"
-#include "actors/plan/model/plan.h"
+#include "actors/plan/verify/plan_verify.h"
 #include "actors/plan/outline/shared_update.h"
 
 /* The producing end of an edge, as the reading task states it: producer task, its out-port, and the fan (multicast

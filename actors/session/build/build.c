@@ -334,7 +334,8 @@ folded(const struct call_context *ctx, const struct op *op, int nin, struct val 
     return v == in[0] || n->want[0] == v->layout ? v : NULL;
 }
 
-int
+/* Calls an operator that is neither a source nor a move. attr: values of all attributes. */
+static int
 build_written(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
               const struct attr *attr, struct val **out)
 {

@@ -17,9 +17,6 @@ struct build_source {
 };
 int build_call(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
                const struct attr *attr, const struct build_source *source, struct val **out);
-/* Calls an operator that is neither a source nor a move. attr: values of all attributes. */
-int build_written(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in,
-                  const struct attr *attr, struct val **out);
 struct val *build_number(struct rille_session *s, bool is_int, double f, int64_t i);
 /* Returns v cast to dtype d; v itself if v already has dtype d. */
 int build_cast(const struct call_context *ctx, struct val *v, enum dtype d, struct val **out);

@@ -3,6 +3,7 @@
  * Types follow from the operator's dimension rule, layouts from the cheapest signature. Types and layouts of results
  * are pure functions of operator, attributes, operand types and layouts. So tracing a training loop again finds all
  * derivations in the memo. */
+#include "actors/plan/outline/estimate.h"
 #include "actors/session/build/derive.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/build/build_node.h"

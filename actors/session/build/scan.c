@@ -1,5 +1,9 @@
-/* scan.c - public functions: records the function of rille.scan, and adds the scan. */
-#include "actors/session/build/scan.h"
+/* scan.c - public functions: records the function of rille.scan, and adds the scan.
+ *
+ * The user's function is called once, with stand-ins: nodes that stand for the states and slices at one position, and
+ * are never run. The nodes between stand-ins and results become the body, which runs at each position. Values that do
+ * not depend on a stand-in, such as transposed weights, are computed once outside the body, which captures these
+ * values. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/call.h"
 #include "actors/session/build/scan_body.h"

@@ -12,7 +12,7 @@
  * them; an example is a gradient that is differentiated again. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
-#include "actors/session/build/scan.h"
+#include "actors/session/build/scan_grad.h"
 #include "actors/session/build/scan_body.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"

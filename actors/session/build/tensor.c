@@ -1,4 +1,5 @@
 /* tensor.c - public functions of tensors: properties, creation from bytes, reading, and moves to other layouts. */
+#include "actors/session/build/tensor.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"

@@ -1,4 +1,5 @@
 /* variable.c - changes values, layouts and dtypes of variables in place. */
+#include "actors/session/build/variable.h"
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
 #include "actors/session/core/devices.h"

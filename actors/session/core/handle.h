@@ -66,8 +66,6 @@ bool tensor_is_variable(const struct rille_tensor *t);
 void tensor_rebind(struct rille_tensor *t, struct val *v);
 /* Makes g the gradient of the leaf. Holders of the old gradient keep the old gradient. */
 void tensor_rebind_grad(struct rille_tensor *t, struct val *g);
-/* Sets the final layout of an "auto" leaf to the layout that a planner chose. */
-int tensor_place(struct rille_tensor *t, const struct layout *l);
 /* tensor_refer adds a weak reference: the struct stays, but the value may be freed. tensor_orphan drops a weak
  * reference, and frees the struct of a variable without handles. */
 struct rille_tensor *tensor_refer(struct rille_tensor *t);

@@ -54,7 +54,7 @@ struct session_calls {
     /* adds the gradient nodes of a scan (a node that runs a recorded body at each position; build/scan_grad.c) */
     int (*reverse_body)(const struct call_context *ctx, const struct node *n, struct val *const *dout,
                         struct val **din);
-    int32_t nscan;        /* number of functions of rille.scan that are being recorded (build/scan.h) */
+    int32_t nscan;        /* number of functions of rille.scan that are being recorded (build/scan.c) */
     enum dtype autocast;  /* dtype that calls cast operands to; DT_NONE: no cast */
     bool tf32;            /* products and convolutions may compute in TF32 (attribute tf32) */
     struct arena scratch; /* scratch memory of a call; reset at the end of the outermost call */

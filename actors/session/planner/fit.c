@@ -7,6 +7,7 @@
  * Then, for a series of memory budgets, plans recompute as little of each stage as fits the budget. Finally,
  * single stages recompute less. The budgets do not depend on the memory limit. So a larger limit tries all plans
  * of a smaller limit, and its result is never a slower step. */
+#include "actors/plan/compile.h"
 #include "actors/session/planner/fit.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/plan/outline/estimate.h"

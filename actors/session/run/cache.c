@@ -3,6 +3,7 @@
  * Keys are hashed, then compared byte by byte. All plans together hold at most MOST_BYTES (approximately, because
  * oneDNN's memory is estimated). The least recently used plan is dropped first; the newest plan stays whatever its
  * size. */
+#include "actors/plan/compile.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/collect.h"

@@ -1,4 +1,5 @@
 /* host_report.c - keeps the reports of a host's workers about a run. */
+#include "actors/plan/compile.h"
 #include "actors/session/run/host_report.h"
 #include "actors/act/run/actors.h"
 #include "actors/plan/model/plan.h"

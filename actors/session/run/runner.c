@@ -3,6 +3,7 @@
  * A variable's new version overwrites the old version if only this run reads the old version. */
 #include "actors/act/run/address.h"
 #include "actors/cluster/controller/controller.h"
+#include "actors/plan/compile.h"
 #include "actors/plan/memory/peak.h"
 #include "actors/session/run/runner.h"
 #include "actors/session/core/devices.h"

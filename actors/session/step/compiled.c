@@ -2,6 +2,8 @@
  *
  * A variable's new version overwrites the old version if nothing but the variable's handle needs the old bytes. In
  * this case the call allocates no buffer, and earlier bindings of buffers stay valid. */
+#include "actors/plan/plan_print.h"
+#include "actors/session/build/variable.h"
 #include "actors/session/step/compiled.h"
 #include "actors/plan/assign/assign.h"
 #include "actors/session/build/build.h"

@@ -3,6 +3,8 @@
  *
  * The program computes requested values (which may be computed already), or belongs to a traced graph. The same pure
  * functions that chose the layouts derive the candidates again. */
+#include "actors/plan/compile.h"
+#include "actors/plan/plan_print.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/view/explain.h"
 #include "actors/cluster/controller/controller.h"

@@ -1,5 +1,6 @@
 /* whatif.c - plans a step for a cluster that does not exist: moves the step's program to a mesh of meta devices, and
  * plans it again. */
+#include "actors/plan/compile.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"

@@ -36,7 +36,10 @@
 
 /* ---- visible keys ---- */
 
-int64_t
+/* Returns the offset, in elements, of the entry of v that belongs to an entry of the scores. r: index of the
+ * scores' entry over the first n dimensions. own: number of leading dimensions of v that select its entry.
+ * Dimensions are aligned from the last one; dimensions of size 1 are broadcast. */
+static int64_t
 attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r)
 {
     int64_t at = 0;
@@ -51,7 +54,9 @@ attention_head(const struct view *v, const struct view *scores, int64_t r)
     return attention_offset(v, v->ndim - 2, scores, scores->ndim - 2, r);
 }
 
-void
+/* Sets *first and *end to the range of keys that the query of row r sees, without regard to the mask. at: global
+ * position of the query. */
+static void
 keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
              int64_t *end)
 {

@@ -29,10 +29,6 @@ struct keys {
 /* Returns the keys that row r of the scores [batch..., queries, keys] sees. mask: index of the operand `mask`; the
  * operands `sinks` and `spans` have the next two indices. Reads no scores, so `scores` needs no data. */
 struct keys keys_of(const struct kcall *k, const struct view *scores, int mask, int64_t r);
-/* Sets *first and *end to the range of keys that the query of row r sees, without regard to the mask. at: global
- * position of the query. */
-void keys_between(const struct kcall *k, const struct view *scores, int mask, int64_t r, int64_t at, int64_t *first,
-                  int64_t *end);
 /* Returns the number that the mask adds to the score of key i: 0, -infinity, or the mask's entry. */
 double keys_add(const struct keys *l, int64_t i);
 /* Adds the mask's entries to the scores of keys from .. from + n - 1, whether or not the query sees them. */
@@ -59,10 +55,6 @@ attention_inverse(double sum)
 struct view attention_scores(const struct kcall *k);
 /* Returns the offset, in elements, of head r's matrix in an operand or result. r: index of the head in the scores. */
 int64_t attention_head(const struct view *v, const struct view *scores, int64_t r);
-/* Returns the offset, in elements, of the entry of v that belongs to an entry of the scores. r: index of the
- * scores' entry over the first n dimensions. own: number of leading dimensions of v that select its entry.
- * Dimensions are aligned from the last one; dimensions of size 1 are broadcast. */
-int64_t attention_offset(const struct view *v, int own, const struct view *scores, int n, int64_t r);
 
 /* true: attention uses products of bf16 pairs if the machine has them (gemm_small.h). Tests set this to false. */
 extern bool attention_pairs;

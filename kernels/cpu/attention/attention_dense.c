@@ -5,6 +5,7 @@
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/variants.h"
 #include "runtime/data/arena.h"
 #include "kernels/cpu/base/transpose.h"
 

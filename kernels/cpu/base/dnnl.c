@@ -316,7 +316,9 @@ engine_make(void)
     engine_has_bf16 = engine_status == dnnl_success && find_bf16();
 }
 
-int
+/* Returns 0 for success. For any other status, fails with E_KERNEL and a message that names `what`, the requested
+ * operation. */
+static int
 prim_check(dnnl_status_t status, const char *what)
 {
     return status == dnnl_success ? 0 : fail(E_KERNEL, "oneDNN: %s failed with status %d", what, (int)status);

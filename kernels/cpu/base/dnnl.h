@@ -61,9 +61,6 @@ bool prim_multiplies(enum dtype d);
 /* Returns true if oneDNN's instruction set `isa` includes AMX. isa: oneDNN's mask; a mask includes AMX if it has all
  * bits of oneDNN's mask for AMX. */
 bool prim_isa_has_amx(unsigned isa);
-/* Returns 0 for success. For any other status, fails with E_KERNEL and a message that names `what`, the requested
- * operation. */
-int prim_check(dnnl_status_t status, const char *what);
 
 /* Makes a primitive descriptor for `threads` threads; the caller provides the primitive's scratch. forward: the
  * operation of the forward pass if op is a gradient; otherwise NULL. The caller destroys the descriptor. */
@@ -98,75 +95,5 @@ int prim_at(const struct prim *p, void *const *at, void *scratch, const char *wh
 /* Ends the threads that primitives use on the calling thread; the next primitive starts new ones. Must be called
  * before fork(), because a child process would wait for ever for threads that only its parent has. */
 void prim_end_threads(void);
-
-/* ---- kernel variants that use oneDNN, and variants that use our own loops (cpu/gemm, cpu/conv) ---- */
-
-/* Limits on the work of a product between two checks whether the run was stopped. A product of more than `flops`
- * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.
- * Each panel or part has about `flops` operations, at most 1.5 times that. The sides of a panel are multiples of
- * `step` and at least `side` (for 16-bit floats a quarter of `side`). A batch is split into parts with about as
- * many operations. Tests lower the limits. */
-extern struct gemm_panel {
-    double flops;
-    int64_t side, step;
-} gemm_panel;
-
-/* Limits on the work of a convolution between two checks whether the run was stopped. A convolution of more than
- * `flops` operations is computed in parts of about `flops`. A part has some of the images, a band of at least
- * `rows` rows, and a multiple of `channels` channels. Tests lower the limits. */
-extern struct conv_part {
-    double flops;
-    int64_t rows, channels;
-} conv_part;
-/* Maximum bytes of one image and its result together, for average pooling on oneDNN. Larger images use pool.c. Tests
- * lower the limit. */
-extern int64_t mean_part_bytes;
-
-bool gemm_accepts(const struct kcall *k); /* variants of matmul and contract */
-bool gemm_takes(const struct kcall *k, int i);
-int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul for few rows by a column-major matrix: computes the product of the transposes
- * (cpu/gemm/gemm_transposed.h). */
-bool gemm_transposed_accepts(const struct kcall *k);
-int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul and contract for a few rows of f32 or bf16, with our own loops (cpu/gemm/gemm_few.c). */
-bool gemm_few_accepts(const struct kcall *k);
-int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_few_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract for small f32 matrices with a row-major second operand, with our own loops
- * (cpu/gemm/gemm_small.c). */
-bool gemm_small_accepts(const struct kcall *k);
-int gemm_small_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract for doubles, with our own loops (cpu/gemm/gemm_f64.c). */
-bool gemm_f64_accepts(const struct kcall *k);
-int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_f64_run(const struct kcall *k, const void *state);
-/* Variant of matmul for integers, whose sums and products wrap around (cpu/gemm/gemm_int.c). */
-bool gemm_int_accepts(const struct kcall *k);
-int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_int_run(const struct kcall *k, const void *state);
-/* A single-threaded product c[m,n] = a[m,k] b[k,n] of dense matrices, which prim_at() runs. a and b have one dtype;
- * c is f32. a_columns, b_columns: true if a (b) is column-major. add: true: the product is added to c. */
-struct dense_product {
-    enum dtype dtype;
-    int64_t m, n, k;
-    bool a_columns, b_columns, add;
-};
-int gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes);
-
-bool conv_accepts(const struct kcall *k); /* variants of conv2d and its gradients */
-int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_run(const struct kcall *k, const void *state); /* runs what conv_prepare() or conv_x_prepare() prepared */
-void conv_drop(void *state);
-int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int conv_w_run(const struct kcall *k, const void *state);
-void conv_w_drop(void *state);
-
-struct plane;
-bool mean_accepts(const struct kcall *k, const struct plane *p); /* variants of avg_pool2d and its gradient */
-bool mean_back_accepts(const struct kcall *k, const struct plane *p);
-int mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
-int mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
 
 #endif

@@ -15,6 +15,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/variants.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 
 #include "runtime/data/arena.h"

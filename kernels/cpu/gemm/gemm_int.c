@@ -15,7 +15,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/gemm.h"
 
-#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/variants.h"
 #include "kernels/cpu/base/lanes.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"

@@ -3,7 +3,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/variants.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/gemm/gemm_small.h"

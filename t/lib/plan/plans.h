@@ -7,6 +7,7 @@
 #define RILLE_T_PLANS_H
 
 #include "actors/act/run/actors.h"
+#include "actors/plan/compile.h"
 #include "actors/session/build/build.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/session.h"

@@ -1,0 +1,16 @@
+/* plan_verify.h - proves plans, and programs that another process sent. Each call uses its own thread only. */
+#ifndef RILLE_ACTORS_PLAN_VERIFY_PLAN_VERIFY_H
+#define RILLE_ACTORS_PLAN_VERIFY_PLAN_VERIFY_H
+
+#include "actors/plan/model/plan.h"
+
+/* Proves that a plan is well-formed and runs to its end in every order of events: indices and sizes are in range,
+ * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes.
+ * E_PLAN: the plan is wrong; the error names a task and a field. */
+int plan_verify(const struct plan *p);
+/* Reads a program from untrusted bytes. Accepts only bytes that program_write() would write, and only legal
+ * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is
+ * then NULL. */
+int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
+
+#endif
