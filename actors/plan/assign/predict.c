@@ -116,7 +116,7 @@ predicted_move(struct predicting *w, int32_t i, int32_t k)
     uint32_t at = 0;
     struct move *m;
     while (!n->again && (m = hash_next(&w->moves, hash, &at)))
-        if (m->to == to && m->value.kind == r.kind && m->value.index == r.index && m->value.out == r.out) return m;
+        if (m->to == to && ref_equal(m->value, r)) return m;
     m = ARENA_NEW(&w->arena, struct move);
     *m = (struct move){.value = r, .to = to, .node = i, .piece = n->again ? n->piece : once_a_piece(w->p, r)};
     price_predicted_move(w, m, from);

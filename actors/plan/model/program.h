@@ -19,6 +19,11 @@ struct ref {
     uint8_t out; /* REF_NODE: index of the result among the node's results */
     int32_t index;
 };
+static inline bool
+ref_equal(struct ref a, struct ref b)
+{
+    return a.kind == b.kind && a.index == b.index && a.out == b.out;
+}
 
 struct prog_leaf {
     struct type type; /* type of the complete value; if `piece` is set, type of one micro-batch */

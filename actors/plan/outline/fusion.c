@@ -144,7 +144,7 @@ int
 fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as)
 {
     int i = 0;
-    while (i < n && !(in[i].kind == r.kind && in[i].index == r.index && in[i].out == r.out && want[i] == as)) i++;
+    while (i < n && !(ref_equal(in[i], r) && want[i] == as)) i++;
     return i;
 }
 
@@ -424,7 +424,7 @@ reads_written(const struct program *p, const struct prog_node *y, int32_t x)
         if (r.kind == REF_NODE && r.index == x) return true;
         for (int i = 0; i < p->node[x].op->ninplace && i < p->node[x].nin; i++) {
             struct ref over = source_behind(p, p->node[x].in[i]);
-            if (r.kind == over.kind && r.kind != REF_NONE && r.index == over.index && r.out == over.out) return true;
+            if (r.kind != REF_NONE && ref_equal(r, over)) return true;
         }
     }
     return false;

@@ -106,8 +106,7 @@ value_find(const struct proof *v, const struct content *c, struct ref r, const s
     /* An empty value may be the result of a move without sources. Its content then stands for any empty value of the
      * same type. */
     bool nothing = c->ref.kind == REF_NONE;
-    bool here = nothing ? type_equal(t, &c->box->type)
-                        : c->ref.kind == r.kind && c->ref.index == r.index && c->ref.out == r.out;
+    bool here = nothing ? type_equal(t, &c->box->type) : ref_equal(c->ref, r);
     bool placed = here && position_in(c->layout, l, pos, t) == c->pos;
     if (here && !placed && !nothing) return false;
     if (placed) {

@@ -323,10 +323,7 @@ check_recomputed(const struct program *g, int32_t i)
         of->op == n->op && of->nin == n->nin && of->nout == n->nout && of->phase <= n->phase && !of->attr == !n->attr;
     for (int k = 0; same && n->attr && k < op_nattr(n->op); k++) same = proof_same_attr(&n->attr[k], &of->attr[k]);
     for (int32_t k = 0; same && k < n->nout; k++) same = type_equal(&n->type[k], &of->type[k]);
-    for (int32_t k = 0; same && k < n->nin; k++) {
-        struct ref x = first_made(g, n->in[k]), y = first_made(g, of->in[k]);
-        same = x.kind == y.kind && x.index == y.index && x.out == y.out;
-    }
+    for (int32_t k = 0; same && k < n->nin; k++) same = ref_equal(first_made(g, n->in[k]), first_made(g, of->in[k]));
     return same ? 0 : node_fail(g, i, "recomputes node %d, but by another call", (int)n->recompute - 1);
 }
 

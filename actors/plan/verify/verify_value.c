@@ -149,7 +149,7 @@ value_chain_source(const struct plan_chain *c, int32_t member, const struct prog
     for (int32_t j = 0; r.kind == REF_NODE && j < member; j++)
         if (c->member[j] == r.index && r.out == 0) return (struct fuse_arg){true, j};
     for (int32_t a = 0; a < c->nin; a++) {
-        bool same = c->in[a].kind == r.kind && c->in[a].index == r.index && c->in[a].out == r.out;
+        bool same = ref_equal(c->in[a], r);
         if (same && (r.kind == REF_NUMBER || c->want[a] == n->want[k])) return (struct fuse_arg){false, a};
     }
     return (struct fuse_arg){false, -1};

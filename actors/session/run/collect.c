@@ -530,10 +530,7 @@ reads_alike(const struct program *p, int32_t i, int32_t of)
 {
     const struct prog_node *n = &p->node[i], *o = &p->node[of];
     bool alike = n->nin == o->nin;
-    for (int k = 0; alike && k < n->nin; k++) {
-        struct ref x = made_first(p, n->in[k]), y = made_first(p, o->in[k]);
-        alike = x.kind == y.kind && x.index == y.index && x.out == y.out;
-    }
+    for (int k = 0; alike && k < n->nin; k++) alike = ref_equal(made_first(p, n->in[k]), made_first(p, o->in[k]));
     return alike;
 }
 

@@ -23,7 +23,7 @@ print_far(const struct cluster_view *x, int32_t task, struct str *out)
 {
     const struct task *t = &x->plan->task[task];
     int64_t begun = inspect_begun(x->actors, task);
-    const char *gap = "waits for ";
+    const char *gap = NULL;
     if (begun >= t->nact) {
         str_add(out, "done");
         return;
@@ -31,11 +31,11 @@ print_far(const struct cluster_view *x, int32_t task, struct str *out)
     for (int32_t k = 0; k < t->nin; k++) {
         int64_t of = x->plan->task[t->in[k].task].nact;
         if (inspect_begun(x->actors, t->in[k].task) * t->nact > begun * of) continue;
-        str_add(out, gap);
+        str_add(out, gap ? gap : "waits for ");
         task_print(x->plan, t->in[k].task, out);
         gap = ", ";
     }
-    if (gap[0] == 'w') str_add(out, "stopped");
+    if (!gap) str_add(out, "stopped");
 }
 
 /* Writes the actor's state, a zero byte, and the source line. */
