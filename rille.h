@@ -507,8 +507,9 @@ int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim,
  * of this process; otherwise the function copies the memory. Rille writes shared memory if the leaf is changed in
  * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
  * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
- * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. After an
- * error, the memory stays the caller's, and release() is not called. */
+ * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. But memory that
+ * rille_to_dlpack() has shared is released by the last deleter, on its thread, if that is called after rille_close().
+ * After an error, the memory stays the caller's, and release() is not called. */
 int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
                       struct rille_tensor **out);
