@@ -702,8 +702,9 @@ int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* removes a hook; 
 int rille_tensor_retain_grad(struct rille_tensor *t);
 
 /* Switches recomputation on or off. While recomputation is on, calls save nothing for the backward pass. Backward
- * recomputes their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on
- * twice has no further effect. Returns the previous setting. */
+ * recomputes their results from the inputs of the region; a region lasts from on to off. Gradients have the same bits
+ * as without recomputation, unless a value is read between forward and backward: then they are equal up to rounding.
+ * Switching on twice has no further effect. Returns the previous setting. */
 bool rille_recompute(struct rille_session *s, bool on);
 bool rille_recomputes(const struct rille_session *s); /* returns true while recomputation is on */
 
