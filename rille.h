@@ -507,8 +507,9 @@ int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim,
  * of this process; otherwise the function copies the memory. Rille writes shared memory if the leaf is changed in
  * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
  * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
- * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. After an
- * error, the memory stays the caller's, and release() is not called. */
+ * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. But memory that
+ * rille_to_dlpack() has shared is released by the last deleter, on its thread, if that is called after rille_close().
+ * After an error, the memory stays the caller's, and release() is not called. */
 int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape,
                       const int64_t *strides, void *data, void (*release)(void *arg), void *arg,
                       struct rille_tensor **out);
@@ -701,8 +702,9 @@ int rille_tensor_unhook(struct rille_tensor *t, int64_t id); /* removes a hook; 
 int rille_tensor_retain_grad(struct rille_tensor *t);
 
 /* Switches recomputation on or off. While recomputation is on, calls save nothing for the backward pass. Backward
- * recomputes their results, bit for bit, from the inputs of the region; a region lasts from on to off. Switching on
- * twice has no further effect. Returns the previous setting. */
+ * recomputes their results from the inputs of the region; a region lasts from on to off. Gradients have the same bits
+ * as without recomputation, unless a value is read between forward and backward: then they are equal up to rounding.
+ * Switching on twice has no further effect. Returns the previous setting. */
 bool rille_recompute(struct rille_session *s, bool on);
 bool rille_recomputes(const struct rille_session *s); /* returns true while recomputation is on */
 

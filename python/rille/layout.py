@@ -1,5 +1,7 @@
 """Placements and layouts: the devices of a tensor, and how the tensor is distributed over them."""
 
+import numbers
+
 from .library import check, ffi, lib, owned_text, strings, text
 from .session import current
 
@@ -66,6 +68,8 @@ def placement(kind, ranks):
         raise TypeError(f'placement: kind must be "cpu", "cuda" or "meta", found {kind!r}')
     session, out = current(), ffi.new("struct rille_place **")
     shape, flat = _mesh(ranks)
+    if wrong := [r for r in flat if not isinstance(r, numbers.Integral) or not 0 <= r < 2**31]:
+        raise TypeError(f"placement: ranks must be numbers of devices from 0, found {wrong[0]!r}")
     check(
         lib.rille_place(
             session.at(), kind.encode(), len(shape), ffi.new("int32_t[]", shape), ffi.new("int32_t[]", flat), out

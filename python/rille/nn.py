@@ -4,11 +4,19 @@ Layers without parameters need no class: nn.Sequential(nn.Linear(64, 10), rille.
 """
 
 import math
+import numbers
 
 from . import operators
 from .library import check, ffi, lib
 from .session import current
 from .tensors import Tensor, no_grad, tensor
+
+
+def sizes(who, **given):
+    """Checks that the sizes of a layer are integers of at least 1."""
+    for name, size in given.items():
+        if not isinstance(size, numbers.Integral) or size < 1:
+            raise ValueError(f"nn.{who}: {name} must be an integer of at least 1, found {size!r}")
 
 
 def Parameter(t):
@@ -116,6 +124,7 @@ class Linear(Module):
     """y = x w^T + b; weight: (n_out, n_in), bias: (n_out)."""
 
     def __init__(self, n_in, n_out, bias=True):
+        sizes("Linear", n_in=n_in, n_out=n_out)
         bound = 1 / math.sqrt(n_in)
         self.weight = uniform((n_out, n_in), bound)
         self.bias = uniform((n_out,), bound) if bias else None
@@ -149,6 +158,7 @@ class Embedding(Module):
     """A table of vectors that are looked up by ids; weight: (n, d)."""
 
     def __init__(self, n, d):
+        sizes("Embedding", n=n, d=d)
         self.weight = Parameter(operators.find("randn")((n, d)))
 
     def forward(self, ids):
@@ -159,6 +169,7 @@ class Conv2d(Module):
     """Convolution of (batch, n_in, height, width); weight: (n_out, n_in, size, size)."""
 
     def __init__(self, n_in, n_out, size, stride=1, padding=0, bias=True):
+        sizes("Conv2d", n_in=n_in, n_out=n_out, size=size)
         bound = 1 / math.sqrt(n_in * size * size)
         self.weight = uniform((n_out, n_in, size, size), bound)
         self.bias = uniform((n_out,), bound) if bias else None

@@ -63,6 +63,8 @@ def fill_argument(who, name, out, value):
     if isinstance(value, Tensor):
         out.kind, out.tensor = lib.RILLE_ARG_TENSOR, value.pointer
     elif isinstance(value, numbers.Integral):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{who}: {name} must have at most 64 bits, found {value}")
         out.kind, out.i = lib.RILLE_ARG_INT, int(value)
     elif isinstance(value, numbers.Real):
         out.kind, out.f = lib.RILLE_ARG_FLOAT, float(value)

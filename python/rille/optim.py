@@ -1,5 +1,7 @@
 """Optimisers: they update parameters by the operators sgd and adamw of the library."""
 
+import numbers
+
 from . import operators
 from .steps import live
 from .library import check, lib
@@ -25,6 +27,10 @@ class Optimizer:
         for k, p in enumerate(self.params):
             if not isinstance(p, Tensor) or not p.is_leaf:
                 raise TypeError(f"{type(self).__name__}: parameter {k} must be a leaf tensor, found {p!r}")
+        if len(set(map(id, self.params))) < len(self.params):
+            raise ValueError(f"{type(self).__name__}: the list of parameters has a parameter twice")
+        if not isinstance(lr, numbers.Real):
+            raise TypeError(f"{type(self).__name__}: lr must be a number, found {lr!r}; it can be set between steps")
         self.state = [[self.zeros(p) for _ in self.slots] for p in self.params]
 
     @staticmethod

@@ -28,12 +28,19 @@ class Session:
 
     @property
     def pointer(self):
-        """Returns the C session. Raises an error if the session is closed, or was opened before a fork."""
+        """Returns the C session. Raises an error if the session is closed, was opened before a fork, or is another thread's."""
+        if self.usable:
+            return self.cell[0]
         if self.closed:
             raise Error("rille: the session is closed; tensors and steps of a closed session cannot be used")
         if self.forked:
             check(lib.rille_wait(self.cell[0]))
-        return self.cell[0]
+        raise Error("rille: the session belongs to another thread; call rille.adopt() in this thread first")
+
+    @property
+    def usable(self):
+        """Returns True if the calling thread may use the session."""
+        return self.thread == threading.get_ident() and not self.closed and not self.forked
 
     def release(self, free, cell):
         """Frees a handle: now on the session's thread, else in a later call of that thread."""
@@ -105,9 +112,8 @@ class Handle:
     @property
     def pointer(self):
         """Returns the C handle. Raises an error if its session cannot be used."""
-        session = self.session
-        if session.closed or session.forked:
-            return session.pointer
+        if not self.session.usable:
+            self.session.pointer  # raises
         return self.cell[0]
 
     def __reduce__(self):
@@ -152,7 +158,7 @@ def close():
 def adopt():
     """Hands the session over to the calling thread. The previous thread must have left its last call."""
     session = current()
-    check(lib.rille_adopt(session.pointer))
+    check(lib.rille_adopt(session.cell[0]))
     session.thread = threading.get_ident()
 
 

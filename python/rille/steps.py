@@ -55,6 +55,8 @@ def live(fn, undo=None, integer=False):
     undo       function that the session calls if the run that read the number fails
     integer    True: operators see an integer
     """
+    if not callable(fn):
+        raise TypeError(f"live: expected a function without arguments, found {fn!r}")
     session, cell = current(), ffi.new("struct rille_live **")
     numbers = _Numbers(session, fn, undo)
     check(lib.rille_live_new(session.at(), _ask, _drop, numbers.handle, cell))
@@ -108,7 +110,7 @@ class Step:
         check(lib.rille_graph_check(o))
 
     def __call__(self, *inputs):
-        for k, x in enumerate(inputs):
+        for k, x in enumerate(inputs, 1):
             if not isinstance(x, Tensor):
                 raise TypeError(
                     f"graph: argument {k} must be a tensor, found {type(x).__name__}; other values are read by the function itself"

@@ -27,7 +27,10 @@
 #endif
 
 #ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* macOS: system_socket() sets SO_NOSIGPIPE instead */
+#define MSG_NOSIGNAL 0 /* macOS: sockets have SO_NOSIGPIPE instead */
+#endif
+#ifndef MSG_CMSG_CLOEXEC
+#define MSG_CMSG_CLOEXEC 0 /* macOS: received descriptors stay open in programs that this process executes */
 #endif
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0 /* FreeBSD reserves no memory for a mapping */
@@ -117,7 +120,8 @@ void system_memory_unlink(const char *name);
 /* ---- descriptors, which are closed in programs that this process executes ---- */
 
 int system_pipe(int fd[2], bool nonblocking);
-int system_socket(int family, int type);
+int system_socket(int family, int type, bool nonblocking);
+int system_accept(int listener, bool nonblocking); /* accepts a connection, whose address is not returned */
 /* Creates an empty file without a name, for this user only. Returns a descriptor, and the path by which this process
  * opens the file again; or -1. */
 int system_unnamed_file(char *path, size_t size);

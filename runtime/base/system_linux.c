@@ -151,9 +151,15 @@ system_pipe(int fd[2], bool nonblocking)
 }
 
 int
-system_socket(int family, int type)
+system_socket(int family, int type, bool nonblocking)
 {
-    return socket(family, type | SOCK_CLOEXEC, 0);
+    return socket(family, type | SOCK_CLOEXEC | (nonblocking ? SOCK_NONBLOCK : 0), 0);
+}
+
+int
+system_accept(int listener, bool nonblocking)
+{
+    return accept4(listener, NULL, NULL, SOCK_CLOEXEC | (nonblocking ? SOCK_NONBLOCK : 0));
 }
 
 int

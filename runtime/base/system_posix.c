@@ -314,27 +314,43 @@ system_memory_unlink(const char *name)
 
 /* ---- opening and polling descriptors ---- */
 
+/* An accepted socket of FreeBSD inherits O_NONBLOCK, so this function sets the flag in both cases. */
+static void
+set_flags(int fd, bool nonblocking)
+{
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fcntl(fd, F_SETFL, nonblocking ? O_NONBLOCK : 0);
+}
+
 int
 system_pipe(int fd[2], bool nonblocking)
 {
     if (pipe(fd)) return -1;
-    for (int i = 0; i < 2; i++) {
-        fcntl(fd[i], F_SETFD, FD_CLOEXEC);
-        if (nonblocking) fcntl(fd[i], F_SETFL, O_NONBLOCK);
-    }
+    for (int i = 0; i < 2; i++) set_flags(fd[i], nonblocking);
     return 0;
 }
 
-int
-system_socket(int family, int type)
+static int
+set_socket(int fd, bool nonblocking)
 {
-    int fd = socket(family, type, 0);
     if (fd < 0) return -1;
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    set_flags(fd, nonblocking);
 #ifdef SO_NOSIGPIPE
     setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
 #endif
     return fd;
+}
+
+int
+system_socket(int family, int type, bool nonblocking)
+{
+    return set_socket(socket(family, type, 0), nonblocking);
+}
+
+int
+system_accept(int listener, bool nonblocking)
+{
+    return set_socket(accept(listener, NULL, NULL), nonblocking);
 }
 
 int

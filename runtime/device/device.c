@@ -530,11 +530,11 @@ buffer_drop(struct buffer **buffer)
     struct pool *p = b->pool;
     struct block *block = (struct block *)b;
     p->count.live_bytes -= block->capacity;
-    p->count.nbuffer--;
     if (block->capacity)
         block_idle(p, block);
     else
         block_end(p, block);
+    p->count.nbuffer--; /* last, because a release function may drop another buffer of the pool */
     if (p->left && p->count.nbuffer == 0) pool_free(&p);
 }
 

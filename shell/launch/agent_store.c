@@ -104,7 +104,7 @@ connect_any(const struct addrinfo *to)
 {
     int fd = -1;
     for (; to && fd < 0; to = to->ai_next) {
-        fd = system_socket(to->ai_family, SOCK_STREAM);
+        fd = system_socket(to->ai_family, SOCK_STREAM, false);
         if (fd < 0 || !connect(fd, to->ai_addr, to->ai_addrlen)) continue;
         close(fd);
         fd = -1;

@@ -44,7 +44,7 @@ connect_to(struct found *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
-    f->fd = system_socket(AF_UNIX, SOCK_SEQPACKET);
+    f->fd = system_socket(AF_UNIX, SOCK_SEQPACKET, false);
     if (f->fd < 0) return false;
     fcntl(f->fd, F_SETFL, O_NONBLOCK);
     if (!connect(f->fd, (struct sockaddr *)&name,

@@ -317,7 +317,7 @@ static void *
 attached_thread(void *arg)
 {
     for (;;) {
-        int fd = accept4(here.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = system_accept(here.listener, true);
         if (fd >= 0)
             take_connection(fd);
         else
@@ -354,7 +354,7 @@ listen_as(const char *title)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, (long)geteuid(), (long)getpid(), title);
-    here.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    here.listener = system_socket(AF_UNIX, SOCK_SEQPACKET, false);
     return system_event_open(&here.knock) || here.listener < 0 || system_pipe(here.come, true) ||
            bind(here.listener, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||

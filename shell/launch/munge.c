@@ -210,7 +210,7 @@ open_key_socket(const struct key_port *p, bool serves, struct munge_text *why)
     int fd = -1, one = 1, code = getaddrinfo(strcmp(p->host, "*") ? p->host : NULL, p->port, &hints, &list);
     if (code) return munge_fails(why, "%s:%s: %s", p->host, p->port, gai_strerror(code)) - 1;
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        fd = system_socket(a->ai_family, a->ai_socktype, false);
         if (fd < 0) continue;
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
         limit_time(fd);
@@ -273,7 +273,7 @@ serve_keys(void *arg)
     struct key_server *s = arg;
     struct munge_text request, answer, why;
     for (;;) {
-        int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
+        int fd = system_accept(s->fd, false);
         if (fd < 0 && (errno == EBADF || errno == EINVAL)) return NULL;
         if (fd < 0) continue;
         limit_time(fd);

@@ -285,7 +285,7 @@ http_listen(const char *host, int *port)
     union address address;
     socklen_t n = parse_host(host, *port, &address);
     if (!n) return HTTP_NO_ADDRESS;
-    int on = 1, fd = system_socket(address.any.sa_family, SOCK_STREAM);
+    int on = 1, fd = system_socket(address.any.sa_family, SOCK_STREAM, false);
     if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!bind(fd, &address.any, n) && !listen(fd, BACKLOG) && !getsockname(fd, &address.any, &n)) {

@@ -361,7 +361,7 @@ listen_at_path(const char *path)
     strcpy(name.sun_path, path);
     struct stat there;
     if (!lstat(path, &there) && !S_ISSOCK(there.st_mode)) return errno = EEXIST, -1;
-    int fd = system_socket(AF_UNIX, SOCK_STREAM);
+    int fd = system_socket(AF_UNIX, SOCK_STREAM, false);
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)&name, sizeof name) && errno == ECONNREFUSED) unlink(path);
     mode_t before = umask(0177);

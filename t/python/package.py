@@ -254,6 +254,7 @@ def errors():
         (lambda: rille.ones(2, 3), "ones: expected the shape as one argument, such as (4, 5), found 2 arguments"),
         (lambda: rille.ones(2, device="cuda"), "ones: unknown argument 'device'; expected one of: dtype, placement, sbp, requires_grad"),
         (lambda: rille.graph(3), "graph: expected a function, found 3"),
+        (lambda: rille.live(3), "live: expected a function without arguments, found 3"),
         (lambda: rille.matmul(a), "matmul: expected the argument b, found none"),
         (lambda: rille.matmul(a, b=a, a=a), "matmul: a is given twice"),
         (lambda: rille.zeros(), "zeros: expected a shape such as (4, 5), found none"),
@@ -269,15 +270,27 @@ def errors():
         (lambda: rille.graph(abs, check_nan="x"), "graph: check_nan must be True or False, found 'x'"),
         (lambda: rille.graph(abs, memory="x"), "graph: memory must be a number, found 'x'"),
         (lambda: rille.graph(abs, offload=3), "graph: offload must be an object of this package, found 3"),
-        (lambda: rille.graph(abs)(3), "graph: argument 0 must be a tensor, found int"),
+        (lambda: rille.graph(abs)(3), "graph: argument 1 must be a tensor, found int"),
         (lambda: rille.graph(lambda x: 3)(a), "graph: the function must return tensors, or lists or dicts of tensors, found int"),
         (lambda: optim.SGD(nn.Linear(2, 2)), "SGD: expected a list of parameters, found a module; use net.parameters()"),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
     ]
+    calls += [(lambda f=f: f([table], lr="x"), f"{f.__name__}: lr must be a number, found 'x'") for f in (optim.SGD, optim.Adam, optim.AdamW)]
+    calls += [
+        (lambda r=r: rille.placement("cpu", [0, r]), f"placement: ranks must be numbers of devices from 0, found {r!r}")
+        for r in (-1, "a", 1.5, None, 2**31)
+    ]
     for call, message in calls:
         tap.raises(message, call, TypeError, message)
+    layers = {nn.Linear: "n_in n_out", nn.Embedding: "n d", nn.Conv2d: "n_in n_out size"}
+    for (layer, names), wrong in itertools.product(layers.items(), (0, -1, 1.5, "a", None)):
+        for name in names.split():
+            message = f"nn.{layer.__name__}: {name} must be an integer of at least 1, found {wrong!r}"
+            tap.raises(message, lambda: layer(**{**dict.fromkeys(names.split(), 2), name: wrong}), ValueError, message)
     values = [
         (lambda: optim.SGD([]), ValueError, "SGD: the list of parameters is empty; net.parameters() lists"),
+        (lambda: optim.SGD([table, table]), ValueError, "SGD: the list of parameters has a parameter twice"),
+        (lambda: a * 2**63, ValueError, "mul: b must have at most 64 bits, found 9223372036854775808"),
         (lambda: optim.AdamW(iter(())), ValueError, "AdamW: the list of parameters is empty"),
         (lambda: rille.placement("cpu", [9999]), rille.Error, 'open the session with devices = "cpu:10000"'),
     ]
@@ -548,19 +561,26 @@ def lifetimes():
     tap.equal("handles that another thread drops are freed by the session's thread", (len(held), full - counters().live_values), (0, 10))
     found = []
 
-    def other(prepare):
-        try:
-            prepare()
-            found.append(rille.ones((2,)).tolist())
-        except rille.Error as e:
-            found.append("thread" in str(e))
+    ones, step = rille.ones((2,)), rille.graph(lambda x: x + 1)
+    uses = [getattr(type(ones), name).__get__ for name, value in vars(type(ones)).items() if isinstance(value, property)]
+    uses += [type(ones).tolist, type(ones).numpy, repr, step, lambda t: t + t, lambda t: rille.zeros((1,)), lambda t: rille.wait()]
 
-    for prepare in (lambda: None, rille.adopt):
+    def other(prepare):
+        prepare()
+        for use in uses:
+            try:
+                use(ones)
+                found.append("used")
+            except rille.Error as e:
+                found.append("refused" if "call rille.adopt() in this thread first" in str(e) else str(e))
+
+    for prepare, expected in (lambda: None, "refused"), (rille.adopt, "used"):
+        found.clear()
         thread = threading.Thread(target=other, args=(prepare,))
         thread.start()
         thread.join()
+        tap.equal(f"each use of a tensor by another thread is {expected}", found, [expected] * len(uses))
     rille.adopt()
-    tap.equal("another thread is refused until it adopts the session", (found, rille.ones((1,)).item()), ([True, [1, 1]], 1.0))
 
 
 rille.open(devices="cpu:4")

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -309,15 +310,37 @@ ignore_signal(int number)
     (void)number;
 }
 
+/* Checks the flags of sockets, and of connections that the other kind of listener accepts. */
+static void
+test_sockets(bool nonblocking)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    struct sockaddr *address = (struct sockaddr *)&at;
+    int listener = system_socket(AF_INET, SOCK_STREAM, !nonblocking),
+        out = system_socket(AF_INET, SOCK_STREAM, nonblocking);
+    bool listens = !bind(listener, address, size) && !listen(listener, 1) && !getsockname(listener, address, &size);
+    int begun = listens ? connect(out, address, size) : -1;
+    struct pollfd ready = {.fd = listener, .events = POLLIN};
+    if (!begun || errno == EINPROGRESS) poll(&ready, 1, 10000);
+    int fd[] = {out, system_accept(listener, nonblocking)};
+    for (int i = 0; i < 2; i++) {
+        ok(fd[i] >= 0 && fcntl(fd[i], F_GETFD) & FD_CLOEXEC && !(fcntl(fd[i], F_GETFL) & O_NONBLOCK) == !nonblocking,
+           "%s %s socket is close-on-exec", i == 0 ? "a new" : "an accepted",
+           nonblocking ? "non-blocking" : "blocking");
+        close(fd[i]);
+    }
+    close(listener);
+}
+
 static void
 test_descriptors(void)
 {
     struct stat st;
     char path[64], text[4] = "";
-    int fd[2], s = system_socket(AF_INET, SOCK_DGRAM);
-    ok(s >= 0 && (fcntl(s, F_GETFD) & FD_CLOEXEC), "a socket is close-on-exec");
-    close(s);
+    int fd[2];
     for (int nonblocking = 0; nonblocking < 2; nonblocking++) {
+        test_sockets(nonblocking);
         bool opened = !system_pipe(fd, nonblocking), good = opened;
         for (int i = 0; i < 2 && opened; i++)
             good &= fcntl(fd[i], F_GETFD) & FD_CLOEXEC && !(fcntl(fd[i], F_GETFL) & O_NONBLOCK) == !nonblocking;

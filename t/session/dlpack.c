@@ -319,6 +319,41 @@ test_deleters(void)
     }
 }
 
+/* Moves memory of another library through two sessions, or twice through one session: import, export, import, export.
+ * The last export is deleted on this or another thread, before, between or after the closes. The memory must be
+ * released once, when no session and no export needs it. */
+static void
+test_chains(void)
+{
+    for (int k = 0; k < 24; k++) {
+        bool one = k & 1, threaded = k & 2, first = k & 4;
+        int when = k / 8, n = 0; /* when: number of sessions closed before the delete */
+        static struct foreign f;
+        struct rille_session *s[2] = {open_session("cpu:1"), one ? NULL : open_session("cpu:1")}, *second = s[!one];
+        struct rille_tensor *t, *u;
+        struct DLManagedTensor *m, *last;
+        pthread_t thread;
+        fill_foreign(&f, 0, 1, (const int64_t[3]){2}, NULL);
+        bool right = !rille_from_memory(s[0], "f32", 1, f.shape, NULL, f.bytes, release, &n, &t) &&
+                     !rille_to_dlpack(t, &m) && !rille_from_dlpack(second, m, &u) && !rille_to_dlpack(u, &last) &&
+                     last->tensor.data == f.bytes;
+        rille_tensor_free(&t);
+        rille_tensor_free(&u);
+        for (int i = 0; i <= 2; i++) {
+            if (i == when && !threaded)
+                delete_on_thread(last);
+            else if (i == when && !pthread_create(&thread, NULL, delete_on_thread, last))
+                pthread_join(thread, NULL);
+            right = right && (i >= when || n == 0);
+            struct rille_session **closes = &s[i ^ first];
+            if (i < 2 && *closes) right = rille_close(closes) == 0 && right;
+        }
+        ok(right && n == 1,
+           "memory through %s, deleted on %s thread after %d closes, session %d closed first: released once",
+           one ? "one session" : "two sessions", threaded ? "another" : "the same", when, first);
+    }
+}
+
 int
 main(void)
 {
@@ -334,5 +369,6 @@ main(void)
     ok(rille_close(&s) != 0 && nreleased == 1, "rille_close() releases the memory of tensors that are still open");
     test_layouts();
     test_deleters();
+    test_chains();
     return done();
 }

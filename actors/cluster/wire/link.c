@@ -17,6 +17,7 @@
 #include "actors/cluster/wire/wire.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/system.h"
 
 #include <zmq.h>
 
@@ -488,10 +489,10 @@ link_connections(struct link *l, enum link_socket which)
 bool
 link_is_refused(struct link *l)
 {
-    int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, error = 0;
+    int error = 0;
     socklen_t n = sizeof error;
     if (l->probe < 0 && l->to_bytes) {
-        l->probe = socket(l->to.ss_family, type, 0);
+        l->probe = system_socket(l->to.ss_family, SOCK_STREAM, true);
         if (l->probe >= 0 && connect(l->probe, (const struct sockaddr *)&l->to, l->to_bytes)) error = errno;
     }
     struct pollfd fd = {.fd = l->probe, .events = POLLOUT};

@@ -109,7 +109,7 @@ own_end(const struct addrinfo *to, char out[MACHINE_ADDRESS])
 {
     struct sockaddr_storage own;
     socklen_t n = sizeof own;
-    int fd = system_socket(to->ai_family, SOCK_DGRAM);
+    int fd = system_socket(to->ai_family, SOCK_DGRAM, false);
     bool good = fd >= 0 && !connect(fd, to->ai_addr, to->ai_addrlen) && !getsockname(fd, (struct sockaddr *)&own, &n) &&
                 print_number((struct sockaddr *)&own, n, out);
     if (fd >= 0) close(fd);

@@ -43,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };

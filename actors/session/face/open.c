@@ -287,7 +287,7 @@ rille_close(struct rille_session **sp)
     free(s->stages.place);
     collection_free(&s->collection);
     graph_free(&s->graph);
-    bool kept = dlpack_close(s);
+    bool kept = dlpack_holds(s);
     for (int kind = 0; kind < NDEVICE_KIND; kind++) {
         for (int32_t i = 0; i < s->devices.npool[kind]; i++)
             if (s->devices.pool[kind][i] && kept)
@@ -296,6 +296,7 @@ rille_close(struct rille_session **sp)
                 pool_free(&s->devices.pool[kind][i]);
         free(s->devices.pool[kind]);
     }
+    dlpack_close(s);
     cluster_close(&s->cluster);
     for (int32_t i = 0; i < s->texts.n; i++) free(s->texts.text[i]);
     free(s->texts.text);

@@ -166,7 +166,10 @@ struct dlpack_export {
     struct dlpack_export *next;
 };
 
-/* protects `open` and `deleted` of all exports, and the pools that closed sessions left to exports */
+static struct dlpack_export *left; /* exports of closed sessions whose deleter was called, linked by `next` */
+static bool frees;                 /* a thread frees the exports in `left` */
+/* Protects `left`, `frees`, and `open` and `deleted` of all exports. Never held while memory is released, because a
+ * release function belongs to another library: it may wait for a lock of that library, or delete an export. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void
@@ -177,13 +180,36 @@ export_free(struct dlpack_export *e)
     free(e);
 }
 
+/* Frees the exports of closed sessions, one thread at a time, because exports share pools. */
+static void
+free_left(void)
+{
+    pthread_mutex_lock(&lock);
+    for (struct dlpack_export *e; !frees && (e = left) != NULL; frees = false) {
+        frees = true;
+        left = e->next;
+        pthread_mutex_unlock(&lock);
+        export_free(e);
+        pthread_mutex_lock(&lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void
+leave_export(struct dlpack_export *e)
+{
+    e->next = left;
+    left = e;
+}
+
 static void
 export_delete(struct dlpack_export *e)
 {
     pthread_mutex_lock(&lock);
     e->deleted = true;
-    if (!e->open) export_free(e);
+    if (!e->open) leave_export(e);
     pthread_mutex_unlock(&lock);
+    free_left();
 }
 
 static void
@@ -202,33 +228,45 @@ export_delete_versioned(struct DLManagedTensorVersioned *m)
 static void
 exports_settle(struct rille_session *s)
 {
+    struct dlpack_export *done = NULL;
     pthread_mutex_lock(&lock);
-    for (struct dlpack_export **p = &s->exports, *e; (e = *p);) {
+    for (struct dlpack_export **p = &s->exports, *e; (e = *p) != NULL;) {
         if (!e->deleted) {
             p = &e->next;
             continue;
         }
         *p = e->next;
-        export_free(e);
+        e->next = done;
+        done = e;
     }
     pthread_mutex_unlock(&lock);
+    for (struct dlpack_export *e; (e = done) != NULL;) {
+        done = e->next;
+        export_free(e);
+    }
 }
 
 bool
+dlpack_holds(struct rille_session *s)
+{
+    exports_settle(s);
+    for (const struct dlpack_export *e = s->exports; e; e = e->next)
+        if (e->buffer) return true;
+    return false;
+}
+
+void
 dlpack_close(struct rille_session *s)
 {
-    bool any = false;
-    exports_settle(s);
     pthread_mutex_lock(&lock);
     for (struct dlpack_export *e = s->exports, *next; e; e = next) {
         next = e->next;
-        any = any || e->buffer;
         e->open = false;
-        if (e->deleted) export_free(e);
+        if (e->deleted) leave_export(e);
     }
-    pthread_mutex_unlock(&lock);
     s->exports = NULL;
-    return any;
+    pthread_mutex_unlock(&lock);
+    free_left();
 }
 
 /* Checks that one buffer has all elements of the tensor. */

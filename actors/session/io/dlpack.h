@@ -4,7 +4,8 @@
  * An import is a leaf whose buffer wraps the other library's memory (buffer_wrap). An export holds a buffer of a value
  * until the other library calls the deleter, on any thread and at any time. While the session is open, the deleter only
  * marks the export, and the session's thread drops the buffer later. When the session closes, its pools stay until the
- * last deleter. One lock of the process guards exports. */
+ * last deleter. One lock of the process guards exports. An export may hold imported memory, whose release function may
+ * be the deleter of another export. */
 #ifndef RILLE_SESSION_DLPACK_H
 #define RILLE_SESSION_DLPACK_H
 
@@ -37,8 +38,10 @@ struct DLManagedTensorVersioned {
 };
 
 struct rille_session;
-/* Keeps the session's exports until other libraries call their deleters. Returns true if the session has exports:
- * its pools must then stay (pool_leave). */
-bool dlpack_close(struct rille_session *s);
+/* Returns true if exports hold buffers of the session: its pools must then stay (pool_leave). */
+bool dlpack_holds(struct rille_session *s);
+/* Keeps the session's exports until other libraries call their deleters. Call it when the session has left its pools,
+ * because from then on any thread may free their last buffers. */
+void dlpack_close(struct rille_session *s);
 
 #endif
