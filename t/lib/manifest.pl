@@ -122,7 +122,7 @@ sub faults {
   return () if $type =~ /^(?:string|integer|boolean|quantity)\b/;
   return $at->("expected an object, found type $found") if $found ne 'object';
   return map { faults($node->{map}{$_}, $1, "$path.$_") } @{$node->{order}} if $type =~ /^map (.*)/;
-  return $at->("t/project/manifests.tsv does not have the fields of this object; add them") if !$fields{$type};
+  return $at->("expected an object that t/project/manifests.tsv describes; add its fields there") if !$fields{$type};
   my @faults = map { $at->("the field $_ is missing") } grep { !$node->{map}{$_} } sort keys %{$needed{$type} // {}};
   for my $name (@{$node->{order}}) {
     my ($value, $of) = ($node->{map}{$name}, $fields{$type}{$name});
