@@ -10,8 +10,8 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, hung = 0,
-            bad = 0;
+        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, again = 0,
+            hung = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: no worker is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
@@ -24,6 +24,7 @@ test_seeds(int hosts)
             united += out.united;
             resumed += out.resumed;
             muted += out.muted;
+            again += out.muted_again;
             hung += out.hung;
             if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
         }
@@ -36,6 +37,7 @@ test_seeds(int hosts)
         ok(resumed > seeds / 4 && muted > seeds / 15,
            "%d workers: links continued over a new connection %d times, and %d connections carried nothing", world,
            resumed, muted);
+        ok(covered(again > 0), "%d workers: %d of these replaced a connection that had carried nothing", world, again);
         ok(world == 1 || covered(hung > 0), "%d workers: %d workers hung and were lost, and none that progressed",
            world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
@@ -57,6 +59,7 @@ test_flaps(void)
         trial.flaps = 40;
         trial.only_flaps = true;
         trial.mutes = i % 2;
+        trial.mutes_again = false;
         trial.hangs = trial.restarts = false;
         bool fits = play(base + (uint64_t)i, trial, want, &out) && out.lost == 0;
         resumed += out.resumed;
@@ -68,27 +71,34 @@ test_flaps(void)
        "%d connections ended and %d carried nothing in %d seeds, and no worker is lost", resumed, muted, seeds);
 }
 
-/* Elastic jobs: no worker is started for a lost one, and newcomers arrive at any time. */
+/* Elastic jobs: no worker is started for a lost one, and newcomers arrive at any time, on any host. */
 static void
-test_elastic(void)
+test_elastic(int hosts)
 {
     uint64_t base = seed_of(1), want[WORLD] = {0};
-    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 1000, &base), bad = 0, grown = 0, fewest = WORLD, most = 0;
+    int seeds = share_of(getenv("RILLE_LONG") ? 100000 : 500, &base), bad = 0, fewest = WORLD, most = 0;
+    int grown = 0, interrupted = 0, moved = 0;
     struct outcome out;
     play(1, (struct trial){.world = WORLD, .hosts = 1}, want, &out);
     for (int i = 0; i < seeds; i++) {
-        struct trial trial = trial_of(WORLD, 1, (uint64_t)i);
+        struct trial trial = trial_of(WORLD, hosts, (uint64_t)i);
         trial.least = 1 + i % WORLD;
         bool fits = play(base + (uint64_t)i, trial, want, &out);
         grown += out.grown;
+        interrupted += out.interrupted;
+        moved += out.moved;
         fewest = out.fewest ? MIN(fewest, out.fewest) : fewest;
         most = MAX(most, out.most);
         if (out.fewest && out.fewest < trial.least && !bad++) diag("seed %llu: too few", (unsigned long long)base + i);
         if (!fits && !bad++) diag("seed %llu: %s", (unsigned long long)(base + (uint64_t)i), out.why);
     }
-    ok(!bad, "elastic jobs with losses, newcomers and spares, %d seeds: the numbers are those without faults", seeds);
+    ok(!bad,
+       "elastic jobs on %d hosts with losses, newcomers and spares, %d seeds: the numbers are those without faults",
+       hosts, seeds);
     ok(fewest == 1 && most == WORLD && grown > seeds / 10, "elastic jobs had 1 to %d workers, and grew %d times", most,
        grown);
+    ok(interrupted > seeds / 50, "a loss interrupted %d of these admissions", interrupted);
+    ok(hosts == 1 || moved > seeds / 10, "devices moved to another host %d times", moved);
 }
 
 /* Repeats the trials of seeds that once failed, on two hosts. Causes: in all rows but the last, a disconnected
@@ -206,6 +216,6 @@ main(void)
     test_known();
     test_hang_after_hang();
     test_flaps();
-    test_elastic();
+    for (int hosts = 1; hosts <= 3; hosts++) test_elastic(hosts);
     return done();
 }

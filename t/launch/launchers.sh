@@ -5,7 +5,7 @@
 rille=$(realpath "$1")
 . t/lib/processes.sh
 mkdir "$dir/bin"
-files=$PWD/examples/cluster
+files=$PWD/examples/cluster lib=$PWD/t/lib
 cp t/lib/steps/small.lua "$dir/"
 cd "$dir" || exit 1
 
@@ -246,7 +246,7 @@ refuses "MPICH on several hosts without a port is refused" "MASTER_PORT is missi
 here=$(hostname)
 if ! getent ahostsv4 "$here" >/dev/null; then
   skip "train.sbatch: the bits of one process" "this host's name has no address"
-  skip "job.yaml: the bits of one process" "this host's name has no address"
+  skip "the manifests: the bits of one process" "this host's name has no address"
   finish
 fi
 cat >bin/scontrol <<SH
@@ -266,39 +266,86 @@ PATH=$dir/bin:$PATH SLURM_JOB_ID=$port SLURM_JOB_NODELIST='node[1-2]' go bash "$
 is "train.sbatch: the bits of one process" "$code $stdout" "$want"
 ok "the key of train.sbatch is deleted" [ -z "$(ls ./*.key 2>/dev/null)" ]
 
-# ---- Kubernetes: the job's command with its variables; the name of the first pod and the mounted files differ ----
+# ---- Kubernetes: the commands of the manifests with their variables; names of hosts and mounted files differ ----
 
-if ! python3 -c 'import yaml' 2>/dev/null; then
-  skip "job.yaml: the bits of one process" "no python3-yaml here"
-else
-  python3 - "$files/job.yaml" >job.sh <<'PY'
-import shlex, sys, yaml
-service, job = yaml.safe_load_all(open(sys.argv[1]))
-spec = job["spec"]
-pod = spec["template"]["spec"]
-box = pod["containers"][0]
-env = {e["name"]: e.get("value", "") for e in box["env"]}
-first = f"{job['metadata']['name']}-0.{pod['subdomain']}.$(NAMESPACE).svc.cluster.local"
-sound = (service["spec"]["clusterIP"] == "None" and service["metadata"]["name"] == pod["subdomain"]
-         and service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
-         and spec["completionMode"] == "Indexed" and env["MASTER_ADDR"] == first
-         and spec["completions"] == spec["parallelism"] == int(env["WORLD_SIZE"])
-         and {m["name"] for m in box["volumeMounts"]} == {v["name"] for v in pod["volumes"]})
-print("sound=%d completions=%d" % (sound, spec["completions"]))
-print("pod() {", *(f"{k}={shlex.quote(v)}" for k, v in env.items()),
-      'JOB_COMPLETION_INDEX=$RANK MASTER_ADDR=$here MASTER_PORT=$port KEY=job.key SCRIPT=train.lua env -u RANK',
-      *map(shlex.quote, box["command"]), "; }")
-PY
-  . ./job.sh
-  ok "job.yaml: service, names, numbers and mounts agree" [ "$sound" = 1 ]
-  "$rille" keys >job.key
-  chmod 640 job.key # file mode of a secret that Kubernetes mounts for a group
+declare -A v # by path: the values of a manifest
+read_manifest() {
+  local path value
+  v=()
+  while IFS=$'\t' read -r path value; do v[$path]=$value; done < <(perl "$lib/manifest.pl" print "$files/$1.yaml")
+}
+# variables PATH: prints the variables of the container at the path, as words of a command
+variables() {
+  local i
+  for ((i = 0; ${#v[$1.env.$i.name]}; i++)); do printf ' %q' "${v[$1.env.$i.name]}=${v[$1.env.$i.value]-}"; done
+}
+# container PATH WORD...: prints the command of the container with its variables, and with those of the words instead
+container() {
+  echo "env -u RANK$(variables "$1") ${*:2}" "$(printf ' %q' "${v[$1.command.0]}" "${v[$1.command.1]}" "${v[$1.command.2]}")"
+}
+# agrees JOB FIRST: numbers, names and mounts of the Job at the path agree; FIRST: the name of pod 0
+agrees() {
+  local pod=$1.template.spec i mounts= volumes= env
+  env=$(eval "printf ' %s ' $(variables "$pod.containers.0")")
+  for i in 0 1; do mounts+=" ${v[$pod.containers.0.volumeMounts.$i.name]}" volumes+=" ${v[$pod.volumes.$i.name]}"; done
+  echo "$env; $mounts; $volumes"
+  [[ ${v[$1.completionMode]} = Indexed && ${v[$1.completions]} = "${v[$1.parallelism]}" && $mounts = "$volumes" &&
+    $env = *" WORLD_SIZE=${v[$1.completions]} "* && $env = *" MASTER_ADDR=$2.\$(NAMESPACE).svc.cluster.local "* ]]
+}
+# serves_pods SERVICE JOB: the service gives each pod of the Job a DNS name
+serves_pods() {
+  [ "${v[$1.spec.clusterIP]} ${v[$1.spec.selector.job-name]} ${v[$1.metadata.name]}" = "None ${v[$2.metadata.name]} ${v[$2.spec.template.spec.subdomain]}" ]
+}
+
+"$rille" keys >job.key
+chmod 640 job.key # file mode of a secret that Kubernetes mounts for a group
+case=0
+while read -r name job first; do
+  share $((case++)) || continue
+  read_manifest "$name"
+  ok "$name.yaml: names, numbers and mounts agree" agrees "$job" "$first"
+  [ "$name" = jobset ] || ok "$name.yaml: the service names the pods" serves_pods $((${job%%.*} - 1)) "${job%%.*}"
   port=$((port + 1))
-  { declare -f ranks pod; echo "here=$here port=$port; ranks $completions pod"; } >pods
+  { declare -f ranks; echo "pod() { $(container "$job.template.spec.containers.0" 'JOB_COMPLETION_INDEX=$RANK' \
+    MASTER_ADDR=$here MASTER_PORT=$port KEY=job.key SCRIPT=train.lua); }; ranks 2 pod"; } >pods
   PATH=$dir/bin:$PATH go bash pods
-  is "job.yaml: the bits of one process" "$code $stdout" "$want"
-  rm -f job.key
+  is "$name.yaml: the bits of one process" "$code $stdout" "$want"
+done <<'ROWS'
+job 1.spec rille-0.rille
+kueue 4.spec rille-0.rille
+jobset 0.spec.replicatedJobs.0.template.spec $(COORDINATOR)
+ROWS
+
+page() { # page PATH: asks the leader for the page; $status is the status of the answer
+  status=
+  exec 3<>"/dev/tcp/127.0.0.1/$http" && printf 'GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' "$1" >&3 && read -r _ status _ <&3
+  exec 3>&-
+  [ "$status" = 200 ]
+}
+if share $((case++)); then
+  read_manifest leaderworkerset
+  "$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, width = 16}:save('model')
+    rille.tokenizer.train({file = '$lib/../../README.md'}, {size = 300}):save('model/tokenizer.json')"
+  port=$((port + 1)) http=$(free_port) template=0.spec.leaderWorkerTemplate
+  for part in worker leader; do
+    pod=$(container $template.${part}Template.spec.containers.0 LWS_GROUP_SIZE=2 LWS_LEADER_ADDRESS="$here" \
+      $([ $part = leader ] && echo MASTER_ADDR="$here") MASTER_PORT=$port KEY=job.key MODEL=model)
+    pod=${pod/--port\\ 8000/--port\\ $http}
+    echo "export LWS_WORKER_INDEX=$([ $part = worker ]; echo $((1 - $?))); exec $pod" >$part
+    PATH=$dir/bin:$PATH timeout -k 5 $hang bash $part >$part.out 2>$part.err </dev/null &
+    eval $part=$!
+  done
+  for probe in startup readiness liveness; do
+    path=${v[$template.leaderTemplate.spec.containers.0.${probe}Probe.httpGet.path]}
+    ok "leaderworkerset.yaml: the leader answers the $probe probe, $path" await page "$path"
+  done
+  kill $leader
+  wait $leader
+  code=$?
+  wait $worker
+  is "leaderworkerset.yaml: SIGTERM ends leader and worker" "$code $?" "0 0"
 fi
+rm -f job.key
 
 # ---- Ray: the program of the job, with a stand-in for Ray's module that runs tasks in threads ----
 

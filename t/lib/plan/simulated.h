@@ -11,7 +11,7 @@
  * user interrupts some saves and loads. In some trials a run needs a communicator, which its workers create before
  * the run begins.
  *
- * Ranks are on one host or on two. The ranks' numbers are in memory segments. The coordinator makes the segment of
+ * Workers are on one to three hosts. The ranks' numbers are in memory segments. The coordinator makes the segment of
  * its own host. A worker makes the segment of the second host, and the other workers there map it. When no worker
  * maps that segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old
  * segment. A hung worker sends heartbeats and receives packets, but completes no work.
@@ -30,26 +30,6 @@ worker_send(void *arg, const struct packet *p)
 {
     struct sim_worker *w = arg;
     if (w->alive && !w->broken && !w->mute_up && !queue_put(&w->up, p)) wrong(w->of, "a queue grows without end");
-}
-
-/* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
- * all sets, because the coordinator refuses a newcomer with fewer sets than the job. */
-static uint32_t
-isa_of(const struct cluster *s, int worker)
-{
-    return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
-}
-
-/* Checks that all workers compute with the same instruction sets for the whole job, and that every worker has these
- * sets. */
-static void
-check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
-{
-    if (w->life != s->life) return; /* drops a packet of a coordinator that was killed */
-    if (isa & ~isa_of(s, w->index)) wrong(s, "a worker lacks an instruction set of the job");
-    if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
-    s->isa = isa;
-    s->isa_life = s->life;
 }
 
 static void
@@ -105,14 +85,13 @@ worker_word(void *arg, int rank, enum beat_word which)
 {
     struct sim_worker *w = arg;
     if (w->bus < 0 || rank < 0 || rank >= w->of->world) return NULL;
-    if (strcmp(machine_of(w->of, rank), machine_of(w->of, member_rank(w->member))))
-        wrong(w->of, "a heartbeat is left on another host");
+    if (w->of->host[w->bus][rank] != w->host) wrong(w->of, "a heartbeat is left on another host");
     return &w->of->word[w->bus][rank][which];
 }
 
-/* Starts a worker process that asks for the rank; -1: any rank. */
+/* Starts a worker process on a host. The worker asks for the rank; -1: any rank. */
 static void
-worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID])
+worker_start(struct cluster *s, int rank, int host, const unsigned char secret[CLUSTER_ID])
 {
     if (s->nworker == WORKERS) {
         wrong(s, "workers without end");
@@ -125,7 +104,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
                                          .protocol = WIRE_VERSION,
                                          .version = span_text("1"),
                                          .host = span_text("h"),
-                                         .machine = span_text(machine_of(s, rank)),
+                                         .machine = span_text(machine_of(host)),
                                          .devices = span_text("cpu:1"),
                                          .name = span_text("sim"),
                                          .kernels = span_text("1"),
@@ -142,6 +121,7 @@ worker_start(struct cluster *s, int rank, const unsigned char secret[CLUSTER_ID]
     w->alive = true;
     w->index = w->peer = i;
     w->rank = rank;
+    w->host = host;
     w->memory = w->bus = -1;
     w->member = member_new(&o, &env);
     member_linked(w->member);
@@ -154,7 +134,7 @@ start_for(struct cluster *s, int rank)
     s->started[rank] = s->nworker;
     memcpy(s->secret[rank], &s->nworker, sizeof s->nworker);
     s->secret[rank][CLUSTER_ID - 1] = 1;
-    worker_start(s, rank, s->secret[rank]);
+    worker_start(s, rank, rank % s->trial.hosts, s->secret[rank]);
 }
 
 static void
@@ -172,7 +152,7 @@ worker_kill(struct sim_worker *w)
 static bool
 worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
 {
-    static const uint32_t memory[] = {0, 1};
+    static const uint32_t memory[WORLD] = {0, 1, 2, 3, 4};
     unsigned char id[COMMUNICATOR_ID] = {0};
     bool leads = w->slot[0].owner == (uint32_t)member_rank(w->member);
     if (!s->trial.unites || w->stop == j->run) return true;
@@ -181,7 +161,7 @@ worker_unites(struct cluster *s, struct sim_worker *w, const struct job *j)
     if (!w->id && leads) {
         w->id = ++s->nid;
         memcpy(id, &w->id, sizeof w->id);
-        const struct unite u = {j->run, 1, memory, s->trial.hosts, id};
+        const struct unite u = {j->run, 1, memory, coordinator_memories(s->c), id};
         member_unite(w->member, j->epoch, &u);
         s->united++;
     } else if (!w->id) {
@@ -276,8 +256,8 @@ on_cut(void *arg, int peer)
     bool others = false;
     for (int i = 0; i < s->nworker; i++)
         others |= i != w->index && s->worker[i].alive && !s->worker[i].cut && s->worker[i].memory >= 0 &&
-                  machine_of(s, s->worker[i].rank) == machine_of(s, w->rank);
-    if (!strcmp(machine_of(s, w->rank), "other") && w->memory >= 0 && others) {
+                  s->worker[i].host == w->host;
+    if (w->host > 0 && w->memory >= 0 && others) {
         w->cut = true;
         queue_clear(&w->down);
     } else {
@@ -351,6 +331,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind == NOTICE_FORMED) {
         int nin = 0;
         s->formed = true;
+        s->grows = false;
         for (int r = 0; r < s->world; r++) nin += coordinator_member(s->c, r)->state == MEMBER_READY;
         s->fewest = s->fewest ? MIN(s->fewest, nin) : nin;
         s->most = MAX(s->most, nin);
@@ -365,6 +346,8 @@ on_tell(void *arg, const struct notice *n)
         printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
 #endif
         s->lost++;
+        s->interrupted += s->grows;
+        s->grows = false;
         s->filing.on = false;
         s->running = s->formed = false;
     }
@@ -381,27 +364,6 @@ on_tell(void *arg, const struct notice *n)
     if (s->step % 2) return;
     s->saved_step = s->step;
     read_values(s, s->saved);
-}
-
-static void
-begin_epoch(struct cluster *s)
-{
-    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
-    static const uint64_t bytes[] = {4096, 4096};
-    static struct slot slot[WORLD];
-    s->segment[0] = (char)('a' + s->own);
-    for (uint32_t r = 0; r < (uint32_t)s->world; r++) slot[r] = (struct slot){r % (uint32_t)s->trial.hosts, r};
-    struct form f = {.threads = (uint32_t)s->nbus, /* number of the bus of the epoch */
-                     .segment = s->segment,
-                     .bus = "bus",
-                     .nrange = 1,
-                     .nslot = s->world,
-                     .range = range,
-                     .slot = slot,
-                     .bytes = bytes};
-    if (s->nbus++ == EPOCHS - 1) wrong(s, "epochs without end");
-    s->nbus = MIN(s->nbus, EPOCHS - 1);
-    coordinator_form(s->c, &f);
 }
 
 static bool
@@ -422,14 +384,24 @@ on_its_way(const struct cluster *s, int rank)
     return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
-/* Starts a worker that an elastic job did not ask for. Starts none if enough workers wait already. */
+/* Returns the host of a worker that no rank was assigned to. */
+static int
+any_host(struct cluster *s)
+{
+    return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
+}
+
+/* Starts a worker that an elastic job did not ask for. Starts none if two workers of its host wait already. */
 static void
 start_newcomer(struct cluster *s)
 {
     static const unsigned char none[CLUSTER_ID];
-    int nalive = 0;
-    for (int i = 0; i < s->nworker; i++) nalive += s->worker[i].alive;
-    if (nalive < s->world + 2 && s->nworker < WORKERS) worker_start(s, -1, none);
+    int nwaiting = 0, host = any_host(s);
+    for (int i = 0; i < s->nworker; i++) {
+        const struct sim_worker *w = &s->worker[i];
+        nwaiting += w->alive && w->host == host && member_rank(w->member) < 0;
+    }
+    if (nwaiting < 2 && s->nworker < WORKERS) worker_start(s, -1, host, none);
 }
 
 /* Starts a worker for every absent rank. */
@@ -482,6 +454,7 @@ program_turn(struct cluster *s)
         if (s->filing.on && s->filing.loads) return;
         if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
             s->grown++;
+            s->grows = true;
             s->formed = false;
             if (coordinator_recover(s->c, s->world)) wrong(s, "an elastic job does not grow");
             return;
@@ -552,8 +525,8 @@ break_connection(struct cluster *s, struct sim_worker *w)
     member_down(w->member);
 }
 
-/* Makes a member's connection carry nothing more in one direction or in both. The next connection of this worker
- * works for at least 2 * LINK_TICKS. If it carried nothing, too, the worker might be lost. */
+/* Makes a member's connection carry nothing more in one direction or in both. Without mutes_again, the next connection
+ * of this worker works for at least 2 * LINK_TICKS. If it carried nothing, too, the worker might be lost. */
 static void
 mute_connection(struct cluster *s, struct sim_worker *w)
 {
@@ -569,10 +542,15 @@ mute_connection(struct cluster *s, struct sim_worker *w)
 static void
 connect_again(struct cluster *s, struct sim_worker *w)
 {
+    bool again = s->trial.mutes_again && (w->mute_up || w->mute_down) && s->flaps > 0 && pick(s, 2);
     while (w->down.n) deliver(s, w, &w->down);
     w->broken = w->lasts = w->mute_up = w->mute_down = w->reconnects = false;
     s->resumed++;
     member_linked(w->member);
+    if (!again || !w->alive) return;
+    s->flaps--;
+    s->muted_again++;
+    mute_connection(s, w);
 }
 
 /* Reports the end of a process to the coordinator, as the operating system does. The coordinator must know the rank
@@ -618,8 +596,9 @@ coordinator_begin(struct cluster *s)
     s->own = make_memory(s);
     s->run = s->united_run = 0;
     s->restore = true; /* the program begins with the numbers of the checkpoint, or with the initial numbers */
-    s->formed = s->running = s->failing = s->filing.on = false;
+    s->formed = s->grows = s->running = s->failing = s->filing.on = false;
     s->takes_over = s->life > 1;
+    s->table = 0;
 }
 
 static void
@@ -690,7 +669,7 @@ worker_end(struct cluster *s, struct sim_worker *w)
     worker_kill(w);
     if (!s->trial.keep || !orphan) gone(s, w, "ended");
     if (!again || s->nworker == WORKERS) return;
-    worker_start(s, rank, w->secret);
+    worker_start(s, rank, w->host, w->secret);
     s->worker[s->nworker - 1].kept = w->life != s->life;
 }
 
@@ -738,8 +717,9 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     s->flaps = trial.flaps;
     coordinator_begin(s);
     /* asks for a particular rank if there are several hosts, because any other rank may belong to the other host */
-    bool named = trial.hosts > 1 || pick(s, 2);
-    for (int r = 0; r < s->world; r++) worker_start(s, named ? r : -1, none);
+    bool named = (trial.hosts > 1 && !trial.least) || pick(s, 2);
+    for (int r = 0; r < s->world; r++)
+        worker_start(s, named ? r : -1, trial.least ? any_host(s) : r % trial.hosts, none);
 }
 
 /* Returns true if the clock may tick now. If many workers have ended, the clock ticks less often, so that each
@@ -789,8 +769,24 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed, s->muted,
-                            s->grown, s->fewest,   s->most,  s->hung,  {0},         k,         s->ticks,   s->why};
+    *out = (struct outcome){.lost = s->lost,
+                            .restarts = s->life - 1,
+                            .taken = s->taken,
+                            .filed = s->filed,
+                            .given_up = s->given_up,
+                            .united = s->united,
+                            .resumed = s->resumed,
+                            .muted = s->muted,
+                            .muted_again = s->muted_again,
+                            .grown = s->grown,
+                            .interrupted = s->interrupted,
+                            .moved = s->moved,
+                            .fewest = s->fewest,
+                            .most = s->most,
+                            .hung = s->hung,
+                            .steps = k,
+                            .ticks = s->ticks,
+                            .why = s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

@@ -15,7 +15,7 @@ enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000
 enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
 
 struct trial {
-    int world, hosts, faults; /* world: number of workers; hosts: 1 or 2; faults: number of faults to inject */
+    int world, hosts, faults; /* world: number of workers; hosts: 1 to 3; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
     int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
     bool may_fail;            /* runs may fail */
@@ -27,6 +27,7 @@ struct trial {
     bool hangs;               /* workers may hang */
     int flaps;                /* number of connections that end and are replaced by a new one */
     bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
+    bool mutes_again;      /* a connection that replaces one that carried nothing may carry nothing, too */
     bool only_flaps;       /* no connection is down for longer than a tick */
     int hangs_at, hanging; /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
@@ -47,7 +48,8 @@ trial_of(int world, int hosts, uint64_t n)
                           .unites = n % 11 < 5,
                           .hangs = n % 13 < 8,
                           .flaps = n % 17 < 9 ? 2 * FAULTS : 0,
-                          .mutes = n % 19 < 10};
+                          .mutes = n % 19 < 10,
+                          .mutes_again = n % 23 < 8};
 }
 
 struct outcome {
@@ -59,7 +61,10 @@ struct outcome {
     int united;                  /* number of communicators made */
     int resumed;                 /* number of links that continued over a new connection */
     int muted;                   /* number of connections that began to carry nothing */
+    int muted_again;             /* number of these that replaced a connection that carried nothing */
     int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
+    int interrupted;             /* number of losses during these admissions */
+    int moved;                   /* number of epochs in which devices moved to another host */
     int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
@@ -94,6 +99,7 @@ struct sim_worker {
     /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
      * started; life: number of its coordinator */
     int index, peer, rank, life;
+    int host; /* number of the worker's host; 0: the coordinator's host */
     /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
      * no heartbeats */
     bool broken, lasts;
@@ -138,7 +144,7 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nworker, world, faults, flaps, resumed, muted, lost, taken, wrong;
+    int nworker, world, faults, flaps, resumed, muted, muted_again, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */
@@ -147,6 +153,9 @@ struct cluster {
     char segment[2];                                  /* name of the segment `own` */
     _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words by epoch (number of its bus) and rank */
     int nbus;
+    int host[EPOCHS][WORLD]; /* by epoch (number of its bus) and rank: the host of the rank's worker; -1: no worker */
+    struct slot slot[WORLD]; /* by rank: memory of the rank's device; table: version of these memories */
+    uint32_t table;
     uint64_t saved[WORLD]; /* by rank: the numbers in the snapshot, which is also the checkpoint */
     struct {               /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
@@ -158,7 +167,8 @@ struct cluster {
     uint32_t united_run;
     int united;
     bool slow_disk;
-    int filed, given_up, hung, grown, fewest, most;
+    int filed, given_up, hung, grown, interrupted, moved, fewest, most;
+    bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
     bool formed, running, restore, failing;
     const char *why;
@@ -182,23 +192,46 @@ worker_of(struct cluster *s, int peer)
     return &s->worker[peer % WORKERS];
 }
 
-/* ---- memory segments ---- */
+/* ---- instruction sets ---- */
 
-/* Returns the host of a rank. Ranks alternate between the hosts. */
-static const char *
-machine_of(const struct cluster *s, int rank)
+/* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
+ * all sets, because the coordinator refuses a newcomer with fewer sets than the job. */
+static uint32_t
+isa_of(const struct cluster *s, int worker)
 {
-    static const char *const machine[] = {"m", "other"};
-    return machine[MAX(rank, 0) % s->trial.hosts];
+    return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
 }
 
-/* Returns the address of a rank's number in the memory of the worker's epoch. */
+/* Checks that all workers compute with the same instruction sets for the whole job, and that every worker has these
+ * sets. */
+static void
+check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
+{
+    if (w->life != s->life) return; /* drops a packet of a coordinator that was killed */
+    if (isa & ~isa_of(s, w->index)) wrong(s, "a worker lacks an instruction set of the job");
+    if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
+    s->isa = isa;
+    s->isa_life = s->life;
+}
+
+/* ---- memory segments ---- */
+
+/* Returns the machine of a host, as workers report it. */
+static const char *
+machine_of(int host)
+{
+    static const char *const machine[] = {"m", "other", "third"};
+    return machine[host];
+}
+
+/* Returns the address of a rank's number in the memory of its device. */
 static uint64_t *
 value_of(struct cluster *s, int rank)
 {
-    int host = rank % s->trial.hosts;
-    int keeper = host ? coordinator_keeper(s->c, host) : -1;
-    return &s->memory[host ? worker_of(s, coordinator_member(s->c, keeper)->peer)->memory : s->own][rank];
+    int memory = (int)s->slot[rank].memory;
+    if (coordinator_memory(s->c, memory)->own) return &s->memory[s->own][rank];
+    int keeper = coordinator_keeper(s->c, memory);
+    return &s->memory[worker_of(s, coordinator_member(s->c, keeper)->peer)->memory][rank];
 }
 
 static void
@@ -222,6 +255,59 @@ map_memory(struct cluster *s, struct sim_worker *w, const struct job *j)
     if (w->memory >= 0 && w->made == j->made && w->memory != j->memory) wrong(s, "two memories are of one epoch");
     w->memory = j->memory;
     w->made = j->made;
+}
+
+/* ---- epochs ---- */
+
+/* Returns the memory for a rank's device: that of the rank's host, or another host's if no worker is on this host. */
+static int
+home_of_rank(const struct cluster *s, int rank)
+{
+    int memory = coordinator_member(s->c, rank)->memory, m = 0;
+    if (memory >= 0 && (coordinator_inhabited(s->c, memory) || coordinator_memory(s->c, memory)->own)) return memory;
+    while (!coordinator_inhabited(s->c, m)) m++;
+    return m;
+}
+
+/* Assigns the devices to memories. If a device moves to another memory, its bytes are lost, so the program goes back
+ * to the snapshot. */
+static void
+assign_devices(struct cluster *s)
+{
+    bool moves = false;
+    for (int r = 0; r < s->world; r++) {
+        uint32_t memory = (uint32_t)home_of_rank(s, r);
+        moves |= s->table && s->slot[r].memory != memory;
+        s->slot[r] = (struct slot){memory, (uint32_t)r};
+    }
+    s->table += moves || !s->table;
+    s->moved += moves;
+    s->restore |= moves;
+}
+
+static void
+begin_epoch(struct cluster *s)
+{
+    static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
+    static const uint64_t bytes[WORLD] = {4096, 4096, 4096, 4096, 4096};
+    s->segment[0] = (char)('a' + s->own);
+    assign_devices(s);
+    for (int r = 0; r < s->world; r++) {
+        int peer = coordinator_member(s->c, r)->peer;
+        s->host[s->nbus][r] = peer < 0 ? -1 : worker_of(s, peer)->host;
+    }
+    struct form f = {.threads = (uint32_t)s->nbus, /* number of the bus of the epoch */
+                     .segment = s->segment,
+                     .bus = "bus",
+                     .table = s->table,
+                     .nrange = 1,
+                     .nslot = s->world,
+                     .range = range,
+                     .slot = s->slot,
+                     .bytes = bytes};
+    if (s->nbus++ == EPOCHS - 1) wrong(s, "epochs without end");
+    s->nbus = MIN(s->nbus, EPOCHS - 1);
+    coordinator_form(s->c, &f);
 }
 
 #endif
