@@ -10,6 +10,7 @@
 local rille = require "rille"
 local check = require "rille.base.check"
 local layout = require "rille.base.layout"
+local check_branches = require "rille.per_rank.branches"
 local locals = require "rille.per_rank.local"
 
 -- ---- moving, merging and splitting axes of the global tensor, counted from 1 ----
@@ -241,6 +242,7 @@ local function per_rank(fn, options)
   return function(...)
     local args = table.pack(...)
     local mesh = mesh_of(inputs, args)
+    check_branches(fn, args.n)
     for k = 1, args.n do args[k] = enter(mesh, k, args[k], inputs[k]) end
     local results = table.pack(fn(mesh, table.unpack(args, 1, args.n)))
     check.that(results.n == #outputs, "per_rank: the number of results must be %d, one per entry of outputs, found %d", #outputs, results.n)

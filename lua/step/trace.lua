@@ -347,7 +347,7 @@ local function done(list, failed, traces)
   local ignores = false
   for i = 4, list.n, 3 do
     local left = read(list[i], list[i + 1])
-    if list[i + 1] == reach.SIZE then
+    if list[i + 1] == reach.KEYS then
       list[i + 2] = left
     elseif i <= list.own and not is_same(left, list[i + 2], 0) then
       ignores = note_change(list, i) or ignores
