@@ -194,7 +194,8 @@ end
 -- Converts a local result, number k, to a global tensor.
 local function leave(mesh, k, x, sbp)
   local who, n = ("output %d"):format(k), mesh.naxis
-  check.that(locals.is(x) and x.mesh == mesh, "per_rank: %s must be a local tensor, found %s", who, check.shown(x))
+  check.that(locals.is(x), "per_rank: %s must be a local tensor, found %s", who, check.shown(x))
+  check.that(x.mesh == mesh, "per_rank: %s is a local tensor of another call; return one that this call computes", who)
   local value, list = x.value, read_layout(mesh, who, sbp, x.ndim)
   for i = n, 1, -1 do
     local axis = tonumber(list[i]:match("^S%((%d+)%)$"))

@@ -164,6 +164,7 @@ end
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
+  put(list, clock, rille._mode_key, read(clock, rille._mode_key))
   for m in next, first_mode do list.modes[m] = m.training end
   local function place(holder, key, value, name)
     local ignored = memory.ignored[holder]

@@ -324,6 +324,11 @@ tap.group("errors", function()
     {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
+    {"output 1 is a local tensor of another call", function(m, t)
+      local other
+      rille.per_rank(function(_, u) other = u return u end, {inputs = {"S(0)"}, outputs = {"S(0)"}})(x)
+      return other + t
+    end, {"S(0)"}, {"S(0)"}, x},
     {"replicated: expected a replicated tensor, found layout S(0)", function(m) return m:replicated(x) end, {"S(0)"}, {"B"}, x},
     {"the number of results must be 2, one per entry of outputs, found 1", id, {"B"}, {"B", "B"}, x},
     {"the number of tensors must be 1, one per entry of inputs, found 2", id, {"B"}, {"B"}, x, x},

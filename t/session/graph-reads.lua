@@ -106,6 +106,32 @@ tap.group("each way of reading", function()
   end
 end)
 
+-- A step is called in each mode, and in each mode within each other one, twice.
+tap.group("autocast and no_grad", function()
+  local modes = {function(f, ...) return f(...) end}
+  for _, dtype in ipairs{"bf16", "f16"} do modes[#modes + 1] = function(f, ...) return rille.autocast(dtype, f, ...) end end
+  modes[4] = rille.no_grad
+  local x, w = rille.randn{3, 4}, rille.randn({4, 4}, {requires_grad = true})
+  local function fn(a)
+    local y = a:matmul(w)
+    return y, rille.tensor{y.requires_grad and 1 or 0}
+  end
+  local step = rille.graph(fn)
+  for round = 1, 2 do
+    for i, outer in ipairs(modes) do
+      for k, inner in ipairs(modes) do
+        local y, records = outer(inner, step, x)
+        local want, want_records = outer(inner, fn, x)
+        tap.ok(y.dtype == want.dtype and (y - want):abs():max():item() == 0 and records:item() == want_records:item(),
+          ("round %d: a step has the results of the function in mode %d within mode %d"):format(round, k, i))
+      end
+    end
+  end
+  tap.is(traces(step), 6, "a step has one trace for each combination of dtype and no_grad")
+  tap.fails(function() rille.graph(function(a) rille.manual_seed(1) return a + rille.rand{3} end)(rille.ones{3}) end,
+    {"manual_seed: a compiled step must not set the seed"}, "a step does not set the seed")
+end)
+
 tap.group("arguments", function()
   local step = rille.graph(function(x, o) return x * o.k end)
   local o, x = {k = 2}, rille.ones{1}

@@ -14,9 +14,10 @@
 static const char being_made, hooks;
 /* Keys and values that stand for something else.
  *   keys_key, meta_key     keys of the places "hash of the keys" and "metatable" of a table
+ *   mode_key               key of the place "autocast dtype, and whether gradients are recorded"; the table is any
  *   digest_key             key of the place "hash of the numbers, texts and booleans" of a long list
  *   live_key, whole_key    values: the place may hold any float, or any integer that a double represents */
-static const char keys_key, meta_key, digest_key, live_key, whole_key;
+static const char keys_key, meta_key, mode_key, digest_key, live_key, whole_key;
 
 void
 push_hook(lua_State *L, const char *name)
@@ -241,6 +242,17 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
+/* Pushes the modes of the session that the operators of a trace depend on, as a text. */
+static void
+push_mode(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    const char *dtype = rille_autocast_dtype(s);
+    bool records = rille_grad_mode(s, true);
+    rille_grad_mode(s, records);
+    lua_pushfstring(L, "%s%s", dtype ? dtype : "", records ? "" : " no_grad");
+}
+
 /* Pushes the present value of a place, where the trace read a value: a table's field, a function's upvalue and the
  * like. The table, function or tensor is at h, the key of the field or upvalue at h + 1. */
 static void
@@ -254,6 +266,8 @@ push_place(lua_State *L, int h)
         lua_pushinteger(L, keys_digest(L, h));
     } else if (lua_touserdata(L, h + 1) == &digest_key) {
         lua_pushinteger(L, list_digest(L, h));
+    } else if (lua_touserdata(L, h + 1) == &mode_key) {
+        push_mode(L);
     } else if (lua_touserdata(L, h + 1) == &meta_key) {
         if (!lua_getmetatable(L, h)) lua_pushnil(L);
     } else if (lua_istable(L, h)) {
@@ -392,6 +406,8 @@ conditions_open(lua_State *L)
     shell_of(L)->follow_field = follow_field;
     lua_pushlightuserdata(L, (void *)&keys_key);
     lua_setfield(L, -2, "_keys_key");
+    lua_pushlightuserdata(L, (void *)&mode_key);
+    lua_setfield(L, -2, "_mode_key");
     lua_pushlightuserdata(L, (void *)&meta_key);
     lua_setfield(L, -2, "_meta_key");
     lua_pushlightuserdata(L, (void *)&digest_key);
