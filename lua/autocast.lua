@@ -3,7 +3,7 @@
 -- Parameters keep their dtype. matmul, conv2d, attention and layers with a bias (nn/linear.lua) cast f32 operands to
 -- the given 16-bit dtype and return that dtype. Norms, softmax, losses, sums and powers cast 16-bit operands to f32.
 -- A cast is a separate operator, so a redistribution after a cast to 16 bits transfers half the bytes. Gradients pass
--- through casts. A compiled step keeps the autocast mode that was active when the step was traced. Each coroutine has
+-- through casts. A compiled step has a trace for each autocast mode in which it is called. Each coroutine has
 -- its own mode (shell/bind/base/coroutine.c).
 
 local rille = require "rille"

@@ -10,6 +10,7 @@
 local rille = require "rille"
 local check = require "rille.base.check"
 local layout = require "rille.base.layout"
+local check_branches = require "rille.per_rank.branches"
 local locals = require "rille.per_rank.local"
 
 -- ---- moving, merging and splitting axes of the global tensor, counted from 1 ----
@@ -193,7 +194,8 @@ end
 -- Converts a local result, number k, to a global tensor.
 local function leave(mesh, k, x, sbp)
   local who, n = ("output %d"):format(k), mesh.naxis
-  check.that(locals.is(x) and x.mesh == mesh, "per_rank: %s must be a local tensor, found %s", who, check.shown(x))
+  check.that(locals.is(x), "per_rank: %s must be a local tensor, found %s", who, check.shown(x))
+  check.that(x.mesh == mesh, "per_rank: %s is a local tensor of another call; return one that this call computes", who)
   local value, list = x.value, read_layout(mesh, who, sbp, x.ndim)
   for i = n, 1, -1 do
     local axis = tonumber(list[i]:match("^S%((%d+)%)$"))
@@ -241,6 +243,7 @@ local function per_rank(fn, options)
   return function(...)
     local args = table.pack(...)
     local mesh = mesh_of(inputs, args)
+    check_branches(fn, args.n)
     for k = 1, args.n do args[k] = enter(mesh, k, args[k], inputs[k]) end
     local results = table.pack(fn(mesh, table.unpack(args, 1, args.n)))
     check.that(results.n == #outputs, "per_rank: the number of results must be %d, one per entry of outputs, found %d", #outputs, results.n)

@@ -239,8 +239,8 @@ os.remove(path)]],
     text = [[
 Makes a function that runs fn on the shards of each rank, as shard_map of JAX and local_map of DTensor.
 fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank:
-mesh:rank() == 0 is always false in Lua; mesh:rank():eq(0):where(a, b) chooses by the rank.
-Local tensors have the methods of tensors. Operators on them move no bytes; the methods of mesh communicate:
+mesh:rank() == 0 is an error; mesh:rank():eq(0):where(a, b) chooses by the rank.
+Local tensors have the methods of tensors, and functions such as rille.concat accept them. Operators on them move no bytes; the methods of mesh communicate:
 mesh:rank(axis)                             the coordinate of each rank, an integer tensor without axes
 mesh:psum(x, axis)                          the sum over the ranks of a mesh axis, on each of them
 mesh:shift(x, axis, n)                      the shard of the rank n places before, around a ring; n: 1
@@ -254,7 +254,7 @@ fn: function(mesh, ...); receives local tensors and returns local tensors
 inputs: list of layouts, S or B, one per argument; an argument is moved to its layout
 outputs: list of layouts, one per result: S joins the shards, P adds them, B needs equal shards]],
     returns = "a function of global tensors that are on one placement; it returns global tensors",
-    errors = "equal shards are required: ranks must divide each split axis",
+    errors = "equal shards are required: ranks must divide each split axis; fn compares a local tensor by ==, or branches on one",
     code = [[
 P = rille.placement('cpu', {0, 1})
 product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,

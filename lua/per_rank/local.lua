@@ -99,8 +99,11 @@ function operands.matrices(list)
 end
 
 -- Converts operands that must have equal leading axes (one axis per mesh axis): expands those of all operands.
-function operands.equal(list)
+function operands.equal(list, op)
   local values = {n = list.n}
+  for i = 1, list.n do
+    check.that(is_local(list[i]), "per_rank: %s: operand %d must be a local tensor, found %s", op, i, check.shown(list[i]))
+  end
   for i = 1, list.n do values[i] = spread(list[i], list).value end
   return values
 end
@@ -208,11 +211,11 @@ end
 -- operator -> {operands = converter of operands, attributes = converter of attributes}
 local rules = {}
 for _, row in ipairs{
-  {"one", "none", "abs cast ceil clamp cos dropout erf exp floor gelu log logical_not neg one_hot"},
+  {"one", "none", "abs cast ceil cos dropout erf exp floor gelu log logical_not neg one_hot"},
   {"one", "none", "reciprocal relu round rsqrt sigmoid sign silu sin softplus sqrt square tanh"},
   {"one", "matrix", "tril triu"},
   {"one", "pad", "pad"},
-  {"broadcast", "none", "add div eq ge gt le logical_and logical_or lt maximum minimum mul ne pow sub where"},
+  {"broadcast", "none", "add clamp div eq ge gt le logical_and logical_or lt maximum minimum mul ne pow sub where"},
   {"matrices", "none", "matmul"},
   {"one", "all", "all any flip logsumexp max mean min prod sum var"},
   {"one", "first", "argmax argmin"},
@@ -253,24 +256,39 @@ local function set_attributes(record, given, a)
   return given.n
 end
 
+-- Stores a named argument: an operand at its position, or an attribute.
+local function set_named(record, name, value, list, a)
+  for i, operand in ipairs(record.operands) do
+    if operand.name == name and not operand.list then
+      list.n, list[i] = math.max(list.n, i), value
+      return
+    end
+  end
+  a[name] = value
+end
+
 -- Divides the arguments of a call into operands and attributes by name, as operators do.
 local function sorted(op, args)
   local record, list, given, a = rille._operator(op), {n = 0}, {n = 0}, {}
   for i = 1, args.n do
     local v, place = args[i], record.operands[list.n + 1]
-    check.that(not layout.is_tensor(v),
-      "per_rank: %s: an operand is a global tensor; pass it to the function as an input, or use mesh:replicated(x)", op)
-    if is_local(v) then
+    local entry = type(v) == "table" and not is_local(v) and v[1]
+    if is_local(v) or layout.is_tensor(v) then
       append(list, v)
-    elseif type(v) == "table" and is_local(v[1]) then
+    elseif is_local(entry) or layout.is_tensor(entry) or type(v) == "table" and type(next(v)) == "string" then
       for _, x in ipairs(v) do append(list, x) end
-    elseif type(v) == "table" and type(next(v)) == "string" then
-      for key, value in pairs(v) do a[key] = value end
+      for key, value in pairs(v) do
+        if type(key) == "string" then set_named(record, key, value, list, a) end
+      end
     elseif place and (v == nil and place.optional or type(v) == "number" and place.number) then
       append(list, v)
     else
       append(given, v)
     end
+  end
+  for i = 1, list.n do
+    check.that(not layout.is_tensor(list[i]),
+      "per_rank: %s: an operand is a global tensor; pass it to the function as an input, or use mesh:replicated(x)", op)
   end
   local n = set_attributes(record, given, a)
   check.that(n <= #record.attributes, "per_rank: %s: expected at most %d arguments, found %d", op, #record.attributes + list.n - 1, n + list.n - 1)
@@ -400,6 +418,29 @@ function Local.__unm(x) return x:neg() end
 local function refuse_comparison()
   check.fail("per_rank: the function runs once for all ranks, so it cannot branch on a local tensor; choose by c:where(a, b), with c = x:lt(y)")
 end
-Local.__lt, Local.__le = refuse_comparison, refuse_comparison
+Local.__lt, Local.__le, Local.__eq = refuse_comparison, refuse_comparison, refuse_comparison
+
+-- Implements pairs(x), which visits the rows.
+function Local.__pairs(x)
+  return function(_, i)
+    i = i and i + 1 or 0
+    if i < #x then return i, x[i] end
+  end
+end
+
+-- Implements rille.op(...) if an argument is a local tensor, or a list of local tensors. Operators call this function
+-- (shell/bind/tensor/lua_op.c).
+function Local.__operator(op, ...)
+  local list = {n = 0}
+  for i = 1, select("#", ...) do
+    local v = select(i, ...)
+    append(list, v)
+    for k = 1, type(v) == "table" and rawlen(v) or 0 do append(list, rawget(v, k)) end
+  end
+  local first = first_local(list)
+  local method = first[op] -- an error if local tensors lack the operator
+  if rules[op] then return call(first.mesh, op, ...) end
+  return method(...)
+end
 
 return {wrap = wrap, is = is_local, shape = local_shape}

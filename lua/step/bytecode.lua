@@ -1,5 +1,5 @@
--- bytecode.lua - finds the upvalues, globals and fields that the code of a Lua function reads, including its inner
--- functions.
+-- bytecode.lua - parses the code of Lua functions, and finds the upvalues, globals and fields that the code of a Lua
+-- function reads, including its inner functions.
 --
 -- Lua has no function for this, so the module parses the output of string.dump (Lua 5.4, lundump.c).
 
@@ -87,8 +87,8 @@ local function prototype(r)
   r.string() -- the name of the source, which is not needed
   local first = r.number()
   r.number() -- the last line, which is not needed
-  r.skip(3)
-  local p = {}
+  local p = {parameters = r.byte()}
+  r.skip(2)
   p.code = list_of(r, r.word)
   p.constants = list_of(r, constant)
   p.upvalues = list_of(r, captured)
@@ -98,6 +98,10 @@ local function prototype(r)
   list_of(r, r.string)
   return p
 end
+
+-- Returns the parsed code of a Lua function: {parameters = number of parameters, code = {word, ...}, constants =, upvalues =, inner
+-- = {code of an inner function, ...}, lines = {line of an instruction, ...}}.
+function bytecode.parse(fn) return prototype(reader(string.dump(fn), HEADER + 1)) end
 
 -- ---- finding what the code reads ----
 
@@ -142,7 +146,7 @@ end
 -- Returns, by line, the registers that the code of fn itself tests or uses as keys (tested_registers): {[line] =
 -- register numbers, packed one per byte}. Leaves out inner functions.
 function bytecode.tests(fn)
-  local p, lines = prototype(reader(string.dump(fn), HEADER + 1)), {}
+  local p, lines = bytecode.parse(fn), {}
   for pc, word in ipairs(p.code) do
     local found, line = tested_registers(p, word), p.lines[pc]
     if found then lines[line] = (lines[line] or "") .. found end
@@ -199,7 +203,7 @@ local known = setmetatable({}, {__mode = "k"})
 --   counted   such a table for the places that fn only increments
 function bytecode.reads(fn)
   if not known[fn] then
-    local main, outer = prototype(reader(string.dump(fn), HEADER + 1)), {}
+    local main, outer = bytecode.parse(fn), {}
     for i = 1, #main.upvalues do outer[i - 1] = i end
     known[fn] = nothing_read()
     known[fn].counted = nothing_read()

@@ -3,8 +3,8 @@
 --
 -- A place is a holder and a key: a function and the index of an upvalue, or a table and a field. Fields count if the
 -- code reads their names, if they are names of Rille's options, or if they are entries of lists; if the code computes
--- names, all fields count. Three special keys stand for properties of a table: reach.SIZE stands for the number of
--- fields, which shows that a field was added; reach.META for the metatable; reach.DIGEST for a hash of the numbers,
+-- names, all fields count. Three special keys stand for properties of a table: reach.KEYS stands for a hash of the
+-- keys, which shows that a field was added; reach.META for the metatable; reach.DIGEST for a hash of the numbers,
 -- texts and booleans of a long list. Tables of Rille are assumed not to change. In the tables of Lua's libraries,
 -- only fields whose names the code reads count. Rille's layers and optimisers are registered as objects: each lists
 -- its relevant fields itself.
@@ -13,7 +13,7 @@ local rille = require "rille"
 local bytecode = require "rille.step.bytecode"
 local check = require "rille.base.check"
 
-local reach = {SIZE = rille._size_key, META = rille._meta_key, DIGEST = rille._digest_key}
+local reach = {KEYS = rille._keys_key, META = rille._meta_key, DIGEST = rille._digest_key}
 
 -- maximum length of a list whose entries are followed one by one; of a longer list, a hash of the entries is followed
 local LARGE <const> = 256
@@ -34,9 +34,9 @@ local libraries = {[package.loaded] = true} -- tables of Lua's libraries
 for _, name in ipairs{"string", "math", "table", "io", "os", "coroutine", "utf8", "debug", "package"} do
   libraries[package.loaded[name]] = true
 end
--- library functions that read fields whose names are not in the code (pairs, rawget, ...) -> which fields the walk
+-- library functions that read fields whose names are not in the code (pairs, rawget, load, ...) -> which fields the walk
 -- must follow if the code may call the function
-local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [require] = "requires"}
+local readers = {[pairs] = "lists", [next] = "lists", [rawget] = "computed", [load] = "computed", [require] = "requires"}
 
 -- library functions whose result for a live number (a number that a compiled step reads before each run) may hide
 -- that the number was read: they catch an error, or compare without a metamethod
@@ -98,7 +98,8 @@ local function add(w, holder, key, value, text)
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
   if value == require then visit(w, package.loaded, "package.loaded") end
-  if value == _G then w.globals = true end
+  if value == _G or value == load then w.globals = true end
+  if value == load then visit(w, _G, "_ENV") end
   visit(w, value, text)
 end
 
@@ -183,7 +184,7 @@ local function visit_table(w, t, text)
   local meta = debug.getmetatable(t)
   if t == _G or libraries[t] then
     w.tables[#w.tables + 1] = {t, text}
-    if t ~= _G and t ~= package.loaded then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
+    if t ~= _G and t ~= package.loaded then w.place(t, reach.KEYS, rille._place(t, reach.KEYS), text) end
     return
   end
   if objects[t] then
@@ -194,7 +195,7 @@ local function visit_table(w, t, text)
     return
   end
   w.tables[#w.tables + 1] = {t, text}
-  if not rawget(t, "__index") then w.place(t, reach.SIZE, rille._place(t, reach.SIZE), text) end
+  w.place(t, reach.KEYS, rille._place(t, reach.KEYS), text)
   if rawlen(t) > LARGEST then w.cut = text end
   if rawlen(t) > LARGE and rawlen(t) <= LARGEST then w.place(t, reach.DIGEST, rille._place(t, reach.DIGEST), "an entry of " .. text) end
   w.place(t, reach.META, meta, "the metatable of " .. text)

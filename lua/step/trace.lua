@@ -164,6 +164,7 @@ end
 local function new_list(fn, args, memory)
   local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
+  put(list, clock, rille._mode_key, read(clock, rille._mode_key))
   for m in next, first_mode do list.modes[m] = m.training end
   local function place(holder, key, value, name)
     local ignored = memory.ignored[holder]
@@ -347,7 +348,7 @@ local function done(list, failed, traces)
   local ignores = false
   for i = 4, list.n, 3 do
     local left = read(list[i], list[i + 1])
-    if list[i + 1] == reach.SIZE then
+    if list[i + 1] == reach.KEYS then
       list[i + 2] = left
     elseif i <= list.own and not is_same(left, list[i + 2], 0) then
       ignores = note_change(list, i) or ignores

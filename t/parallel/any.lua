@@ -221,11 +221,28 @@ local function on_axis(sbp, axis)
   end
 end
 
+-- Returns the bytes by the formula of two stages: the second stage receives the values that its modules use and do not
+-- compute, and returns a gradient for each value that has one.
+local function bytes_between(m, t, inputs, second)
+  local sum, met = 0, {}
+  local function visit(v)
+    if type(v) == "table" then for _, x in pairs(v) do visit(x) end end
+    if type(v) ~= "userdata" or met[v] or v.placement == second then return end
+    met[v], sum = true, sum + (v.requires_grad and 2 or 1) * v:numel() * (v.dtype == "bool" and 1 or 8)
+  end
+  for path, layer in m:named_modules() do
+    if t[path] and t[path].placement == second then layer:register_forward_pre_hook(function(_, args) visit(args) end) end
+  end
+  m(table.unpack(inputs))
+  return sum
+end
+
 -- Returns the bytes by the formula of a recipe with one data axis, one tensor axis, or both; nil: another recipe.
 -- Each gradient is all-reduced over the data axis. Over the tensor axis, two values are all-reduced: the result of a
 -- row layer, and the gradient of a column layer's input. Column layers with the same input need one all-reduce. The
 -- result of an embedding split by columns is all-gathered.
 local function formula_of(m, t, inputs, recipe, place)
+  if recipe.stages and not recipe.data and not recipe.tensor then return bytes_between(m, t, inputs, recipe.stages[2]) end
   if type(recipe.tensor) == "table" or type(recipe.data) == "table" or recipe.stages or recipe.sequence or recipe.zero == 3 then return nil end
   local sum, met, p, d = 0, {}, recipe.tensor and place.shape[recipe.tensor + 1] or 1, recipe.data and place.shape[recipe.data + 1] or 1
   for _, w in ipairs(m:parameters()) do
@@ -341,6 +358,7 @@ local function check_bytes(name, kind, r, e, m, by_formula)
   if r.traced and by_formula and models[kind].rings then
     tap.near(moved, by_formula, name .. ": bytes are those of the formula, and of the loss", 0, 64)
   end
+  if by_formula and r[3].stages then tap.is(moved, by_formula, name .. ": bytes are those of the formula") end
   if plan then tap.ok(e.bound <= e.cost, name .. ": no plan costs less than the bound") end
   if not r.bytes or kind == "GAT" then return end -- in the model GAT, each row reads all other rows
   -- Subtracts the bytes of cross-entropy, which sums over all ranks. VAE and U-Net have other losses.

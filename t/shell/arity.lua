@@ -43,6 +43,24 @@ tap.group("functions", function()
   for _, model in ipairs{"gpt2", "llama", "moe", "resnet"} do public.each(rille.models[model], "models." .. model .. ".", refuses) end
 end)
 
+tap.group("functions that create tensors", function()
+  local forms = {full = {{{2}, 1}}, eye = {{2}, {2, 3}}, arange = {{2}, {1, 2}, {1, 2, 1}}, linspace = {{1, 2, 3}}, randint = {{0, 2, {2}}, {0, 2, 2}}}
+  for _, name in ipairs{"zeros", "ones", "rand", "randn", "empty"} do forms[name] = {{{2}}, {2}, {2, 3}} end
+  for name, calls in pairs(forms) do
+    for _, call in ipairs(calls) do
+      local function with(...)
+        local list = {table.unpack(call)}
+        for i, v in ipairs{...} do list[#call + i] = v end
+        return pcall(rille[name], table.unpack(list))
+      end
+      tap.ok(with() and with{dtype = "f32"}, ("%s accepts options after %d arguments"):format(name, #call))
+      local good, message = with({dtype = "f32"}, 1)
+      tap.ok(not good and message:find(name .. ": options must be the last argument, found 1 after them", 1, true), name .. " refuses an argument after the options",
+        message)
+    end
+  end
+end)
+
 tap.group("grad", function()
   local x = rille.ones({1}, {requires_grad = true})
   tap.fails(function() return rille.grad(x * 2, {x}, {create_graph = true}) end, {"grad: expected at most 2 arguments, found 3"}, "an argument after the list is refused")

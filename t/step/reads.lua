@@ -51,6 +51,12 @@ local methods = {
     local m = M(); return m, {function() m.k = 3 end}]],
   ["an upvalue of a method of a module"] = [[local k = 2; local M = rille.nn.Module:extend("M"); function M:forward(x) return x * k end
     local m = M(); return function(x) return m(x) end, {function() k = 3 end}]],
+  ["a field in place of another one"] = "local o = {a = 1}; return function(x) return x * (o.b or 1) end, {function() o.a, o.b = nil, 5 end}",
+  ["a field in place of one with a long name"] = "local o = {a_name_of_more_than_sixteen_letters = 1}; return function(x) return x * (o.a_name_of_more_than_sixteen_letterz or 2) end, {function() o.a_name_of_more_than_sixteen_letters = nil; o.a_name_of_more_than_sixteen_letterz = 5 end}",
+  ["a field that a class lacked"] = "local C = {}; C.__index = C; function C.f(x) return x * (C.zz or 2) end; return function(x) return C.f(x) end, {function() C.zz = 3 end}",
+  ["a field that a class of modules lacked"] = [[local M = rille.nn.Module:extend("M"); function M:forward(x) return x * (M.zz or 2) end
+    local m = M(); return function(x) return m(x) end, {function() M.zz = 3 end}]],
+  ["a global that a text of code reads"] = "ZZ = 2; O = {k = 2}; return function(x) return x * load('return ZZ + O.k')() end, {function() ZZ = 3 end, function() O.k = 7 end}",
   ["rawget"] = "local o = {zz = 2}; return function(x) return x * rawget(o, 'zz') end, {function() o.zz = 3 end}",
   ["rawget of a computed name"] = "local o, n = {zz = 2}, 'z'; return function(x) return x * rawget(o, n .. n) end, {function() o.zz = 3 end}",
   ["pairs"] = "local o = {a = 1, b = 1}; return function(x) for _, v in pairs(o) do x = x * v end return x end, {function() o.b = 2 end, function() o.c = 5 end}",
@@ -98,6 +104,32 @@ tap.group("each way of reading", function()
       end
     end
   end
+end)
+
+-- A step is called in each mode, and in each mode within each other one, twice.
+tap.group("autocast and no_grad", function()
+  local modes = {function(f, ...) return f(...) end}
+  for _, dtype in ipairs{"bf16", "f16"} do modes[#modes + 1] = function(f, ...) return rille.autocast(dtype, f, ...) end end
+  modes[4] = rille.no_grad
+  local x, w = rille.randn{3, 4}, rille.randn({4, 4}, {requires_grad = true})
+  local function fn(a)
+    local y = a:matmul(w)
+    return y, rille.tensor{y.requires_grad and 1 or 0}
+  end
+  local step = rille.graph(fn)
+  for round = 1, 2 do
+    for i, outer in ipairs(modes) do
+      for k, inner in ipairs(modes) do
+        local y, records = outer(inner, step, x)
+        local want, want_records = outer(inner, fn, x)
+        tap.ok(y.dtype == want.dtype and (y - want):abs():max():item() == 0 and records:item() == want_records:item(),
+          ("round %d: a step has the results of the function in mode %d within mode %d"):format(round, k, i))
+      end
+    end
+  end
+  tap.is(traces(step), 6, "a step has one trace for each combination of dtype and no_grad")
+  tap.fails(function() rille.graph(function(a) rille.manual_seed(1) return a + rille.rand{3} end)(rille.ones{3}) end,
+    {"manual_seed: a compiled step must not set the seed"}, "a step does not set the seed")
 end)
 
 tap.group("arguments", function()

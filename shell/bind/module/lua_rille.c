@@ -40,6 +40,9 @@ static int
 manual_seed(lua_State *L)
 {
     if (!lua_isinteger(L, 1)) complain(L, "manual_seed: expected an integer, found %s", what_is(L, 1));
+    if (shell_of(L)->tracing)
+        complain(L, "manual_seed: a compiled step must not set the seed, because its function runs once, when it is "
+                    "traced; call it before the step");
     rille_seed(shell_session(L), (uint64_t)lua_tointeger(L, 1));
     return 0;
 }

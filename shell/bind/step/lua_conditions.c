@@ -14,10 +14,11 @@
  * hooks: the functions {begin =, enter =, done =, ...} of lua/step/trace.lua. */
 static const char being_made, hooks;
 /* Keys and values that stand for something else.
- *   size_key, meta_key     keys of the places "number of fields" and "metatable" of a table
+ *   keys_key, meta_key     keys of the places "hash of the keys" and "metatable" of a table
+ *   mode_key               key of the place "autocast dtype, and whether gradients are recorded"; the table is any
  *   digest_key             key of the place "hash of the numbers, texts and booleans" of a long list
  *   live_key, whole_key    values: the place may hold any float, or any integer that a double represents */
-static const char size_key, meta_key, digest_key, live_key, whole_key;
+static const char keys_key, meta_key, mode_key, digest_key, live_key, whole_key;
 
 void
 push_hook(lua_State *L, const char *name)
@@ -147,23 +148,41 @@ conditions_give(lua_State *L)
 
 /* ---- comparing ---- */
 
-static lua_Integer
-table_size(lua_State *L, int i)
-{
-    /* maximum number of entries that are counted; of a longer list, only the length is compared */
-    enum { LARGE = 256 };
-    lua_Integer n = (lua_Integer)lua_rawlen(L, i);
-    if (n > LARGE) return n;
-    n = 0;
-    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) n++;
-    return n;
-}
-
 static uint64_t
 digest_word(uint64_t h, uint64_t word)
 {
     h = (h ^ word) * 0xff51afd7ed558ccdULL;
     return h ^ h >> 32;
+}
+
+/* Returns a hash of the table key at -2. It has all bytes of a text of at most 16 bytes; of a longer text, it has the
+ * first and last 8 bytes, and the address. */
+static uint64_t
+hash_key(lua_State *L)
+{
+    size_t n = 0;
+    uint64_t h = digest_word(0, (uint64_t)(uintptr_t)lua_topointer(L, -2)), word = 0;
+    if (lua_isinteger(L, -2)) return digest_word(h, (uint64_t)lua_tointeger(L, -2));
+    if (lua_type(L, -2) != LUA_TSTRING) return digest_word(h, (uint64_t)lua_type(L, -2));
+    const char *text = lua_tolstring(L, -2, &n);
+    size_t most = n < sizeof word ? n : sizeof word;
+    memcpy(&word, text, most);
+    h = digest_word(n > 2 * sizeof word ? h : n, word);
+    memcpy(&word, text + n - most, most);
+    return digest_word(h, word);
+}
+
+/* Returns a hash of the keys of the table at i, which does not depend on their order. */
+static lua_Integer
+keys_digest(lua_State *L, int i)
+{
+    /* maximum length of a list whose keys are hashed; of a longer list, only the length is compared */
+    enum { LARGE = 256 };
+    lua_Integer length = (lua_Integer)lua_rawlen(L, i);
+    uint64_t h = 0;
+    if (length > LARGE) return length;
+    for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1)) h += hash_key(L);
+    return (lua_Integer)h;
 }
 
 /* Returns the hash h, updated with the number, text or boolean at the top of the stack. Other values do not
@@ -224,6 +243,17 @@ push_tensor_field(lua_State *L, int h)
     lua_pushboolean(L, true);
 }
 
+/* Pushes the modes of the session that the operators of a trace depend on, as a text. */
+static void
+push_mode(lua_State *L)
+{
+    struct rille_session *s = shell_of(L)->session;
+    const char *dtype = rille_autocast_dtype(s);
+    bool records = rille_grad_mode(s, true);
+    rille_grad_mode(s, records);
+    lua_pushfstring(L, "%s%s", dtype ? dtype : "", records ? "" : " no_grad");
+}
+
 /* Pushes the present value of a place, where the trace read a value: a table's field, a function's upvalue and the
  * like. The table, function or tensor is at h, the key of the field or upvalue at h + 1. */
 static void
@@ -233,10 +263,12 @@ push_place(lua_State *L, int h)
         if (!lua_getupvalue(L, h, (int)lua_tointeger(L, h + 1))) lua_pushnil(L);
         return;
     }
-    if (lua_touserdata(L, h + 1) == &size_key) {
-        lua_pushinteger(L, table_size(L, h));
+    if (lua_touserdata(L, h + 1) == &keys_key) {
+        lua_pushinteger(L, keys_digest(L, h));
     } else if (lua_touserdata(L, h + 1) == &digest_key) {
         lua_pushinteger(L, list_digest(L, h));
+    } else if (lua_touserdata(L, h + 1) == &mode_key) {
+        push_mode(L);
     } else if (lua_touserdata(L, h + 1) == &meta_key) {
         if (!lua_getmetatable(L, h)) lua_pushnil(L);
     } else if (lua_istable(L, h)) {
@@ -373,8 +405,10 @@ conditions_open(lua_State *L)
         {"_conditions", conditions}, {"_first_changed", first_changed}, {"_place", place_value}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     shell_of(L)->follow_field = follow_field;
-    lua_pushlightuserdata(L, (void *)&size_key);
-    lua_setfield(L, -2, "_size_key");
+    lua_pushlightuserdata(L, (void *)&keys_key);
+    lua_setfield(L, -2, "_keys_key");
+    lua_pushlightuserdata(L, (void *)&mode_key);
+    lua_setfield(L, -2, "_mode_key");
     lua_pushlightuserdata(L, (void *)&meta_key);
     lua_setfield(L, -2, "_meta_key");
     lua_pushlightuserdata(L, (void *)&digest_key);

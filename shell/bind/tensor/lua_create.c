@@ -145,11 +145,21 @@ source_call(lua_State *L, struct source *src, int options)
     return 1;
 }
 
-/* Reads the options from the argument after the shape, or from the named fields of the table that contains the shape,
- * as in zeros{2, 3, dtype = "i64"}. */
+/* Checks that the argument at i, the options or nil, is the last one. Returns i. */
 static int
-options_behind(lua_State *L, int shape, int next)
+options_last(lua_State *L, const char *who, int i)
 {
+    if (lua_gettop(L) > i)
+        complain(L, "%s: options must be the last argument, found %s after them", who, what_is(L, i + 1));
+    return i;
+}
+
+/* Returns the index of the options: the argument after the shape, or the table that contains the shape, whose named
+ * fields are the options, as in zeros{2, 3, dtype = "i64"}. */
+static int
+options_behind(lua_State *L, const char *who, int shape, int next)
+{
+    options_last(L, who, next);
     return lua_isnoneornil(L, next) && lua_istable(L, shape) ? shape : next;
 }
 
@@ -160,7 +170,7 @@ create_shape(lua_State *L)
     struct source src = {.who = lua_tostring(L, lua_upvalueindex(1)), .dtype = "f32"};
     int i = 1;
     src.ndim = shape_read(L, &i, src.who, src.shape);
-    return source_call(L, &src, options_behind(L, 1, i));
+    return source_call(L, &src, options_behind(L, src.who, 1, i));
 }
 
 /* Raises the error that the number at i does not fit in the dtype. */
@@ -197,7 +207,7 @@ create_full(lua_State *L)
         lua_replace(L, 2);
     }
     source_number(L, &src, "value", 2);
-    int options = options_behind(L, 1, 3);
+    int options = options_behind(L, src.who, 1, 3);
     number_fits(L, "full", 2, options);
     return source_call(L, &src, options);
 }
@@ -230,7 +240,7 @@ create_randint(lua_State *L)
     src.ndim = shape_read(L, &i, src.who, src.shape);
     source_number(L, &src, "lo", 1);
     source_number(L, &src, "hi", 2);
-    int options = options_behind(L, 3, i);
+    int options = options_behind(L, src.who, 3, i);
     range_fits(L, "randint", lua_tointeger(L, 1), lua_tointeger(L, 2), options);
     return source_call(L, &src, options);
 }
@@ -242,7 +252,7 @@ create_eye(lua_State *L)
     bool wide = lua_type(L, 2) == LUA_TNUMBER;
     src.shape[0] = size_argument(L, 1, src.who, "the number of rows");
     src.shape[1] = wide ? size_argument(L, 2, src.who, "the number of columns") : src.shape[0];
-    return source_call(L, &src, wide || lua_isnil(L, 2) ? 3 : 2);
+    return source_call(L, &src, options_last(L, src.who, wide || lua_isnil(L, 2) ? 3 : 2));
 }
 
 /* Returns how many of the numbers a, a + step, ... are before b. The count is exact for integers. */
@@ -289,7 +299,7 @@ create_arange(lua_State *L)
     source_number(L, &src, "start", 1);
     source_number(L, &src, "stop", 2);
     source_number(L, &src, "step", 3);
-    return source_call(L, &src, 4);
+    return source_call(L, &src, options_last(L, src.who, 4));
 }
 
 /* Implements linspace(a, b, n). The first and last values are exactly a and b. */
@@ -300,7 +310,7 @@ create_linspace(lua_State *L)
     source_number(L, &src, "start", 1);
     source_number(L, &src, "stop", 2);
     src.shape[0] = size_argument(L, 3, src.who, "n, the number of elements,");
-    return source_call(L, &src, 4);
+    return source_call(L, &src, options_last(L, src.who, 4));
 }
 
 /* ---- creating tensors from Lua values ---- */

@@ -486,14 +486,45 @@ call_begin(struct call *c, lua_State *L, const struct lua_op *o)
     memset(c->slot, 0, sizeof c->slot);
 }
 
+/* Pushes the function with which objects that stand for tensors, such as local tensors of rille.per_rank, implement
+ * operators: the metafield __operator of an argument, or of an entry of a list. Returns false if there is none. */
+static bool
+push_implementation(lua_State *L)
+{
+    for (int i = 1, top = lua_gettop(L); i <= top; i++) {
+        if (!lua_istable(L, i)) continue;
+        if (luaL_getmetafield(L, i, "__operator")) return true;
+        for (int k = 1; lua_rawgeti(L, i, k) == LUA_TTABLE || lua_isuserdata(L, -1); k++) {
+            if (lua_istable(L, -1) && luaL_getmetafield(L, -1, "__operator")) return true;
+            lua_settop(L, top);
+        }
+        lua_settop(L, top);
+    }
+    return false;
+}
+
+/* Calls the function at the top of the stack: __operator(name, arguments...). */
+static int
+call_implementation(lua_State *L, const char *name, int narg)
+{
+    int base = lua_gettop(L) - 1;
+    luaL_checkstack(L, narg + 1, name);
+    lua_pushstring(L, name);
+    for (int i = 1; i <= narg; i++) lua_pushvalue(L, i);
+    lua_call(L, narg + 1, LUA_MULTRET);
+    return lua_gettop(L) - base;
+}
+
 /* Implements f(...) and x:f(...). */
 static int
 op_call(lua_State *L)
 {
     const struct lua_op *o = lua_touserdata(L, lua_upvalueindex(1));
+    int top = lua_gettop(L);
     struct call c;
     struct rille_tensor *out[NOPERAND];
     struct rille_tensor **slot[NOPERAND];
+    if (push_implementation(L)) return call_implementation(L, o->name, top);
     call_begin(&c, L, o);
     read_args(&c);
     luaL_checkstack(L, o->nresult + 2, o->name);
