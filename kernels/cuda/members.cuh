@@ -1,9 +1,27 @@
-/* members.cuh - macros that declare members of a kernel's struct. The texts that making.c, line.c and after.c
- * write contain calls of these macros.
+/* members.cuh - macros that declare members of a kernel's struct, and statements of kernels. The texts that making.c,
+ * source.c, line.c and after.c write contain calls of these macros.
  *
  * Texts of different kernels call the macros with different numbers, names and types. k: index of an operand or
  * result. Prefixes: x, y: operand, result of the call; v, r: operand, result of the chain. MEMORY: the type in
  * memory; TYPE: the type of computation. The generated function <name><k>_at returns an offset. */
+
+/* ---- chains and copies: statements in a loop over positions p ---- */
+
+/* Begins a loop over n<k> positions. All threads divide the loop; each iteration covers STEP positions. */
+#define EACH_OF(k, STEP)                                                                                               \
+    for (int64_t p = (block * blockDim.x + threadIdx.x) * (STEP); p < a.n##k; p += blocks * blockDim.x * (STEP))
+/* LOOPS: number of loops over the view; PLACES: integer type of positions; LYING: IN_PLACE, TOGETHER or APART; LAST:
+ * index of the innermost loop. at_<NAME>: address of the pack at position p. */
+#define LANE_AT(NAME, MEMORY, LOOPS, PLACES)                                                                           \
+    MEMORY *const at_##NAME = (MEMORY *)a.NAME.data + walk<LOOPS>((PLACES)p, a.size, a.NAME.stride);
+#define BRING_LANE(k, PACK, LYING, LAST) const auto v##k = bring<PACK, LYING>(at_v##k, a.v##k.stride[LAST], whole);
+#define LEAVE_LANE(k, PACK, LYING, LAST) leave<PACK, LYING>(y##k, at_y##k, a.y##k.stride[LAST], whole);
+/* Copy k reads the side x and writes the side y. */
+#define SIDE_AT(SIDE, k, LOOPS, PLACES) const int64_t SIDE = walk<LOOPS>((PLACES)p, a.SIDE##k.size, a.SIDE##k.stride);
+#define BRING_SIDE(k, PACK, LYING, MEMORY, LAST)                                                                       \
+    const auto v = bring<PACK, LYING>((const MEMORY *)a.x##k.data + x, a.x##k.stride[LAST], whole##k);
+#define LEAVE_SIDE(k, PACK, LYING, MEMORY, LAST)                                                                       \
+    leave<PACK, LYING>(w, (MEMORY *)a.y##k.data + y, a.y##k.stride[LAST], whole##k);
 
 /* ---- by position ---- */
 

@@ -79,7 +79,7 @@ make_pages(int gpu, void *p, size_t bytes)
  * releases idle buffers and retries. Free memory is checked first, because CUDA also grants managed memory beyond
  * the size of the GPU, and then moves pages in and out at each access. */
 static const char *
-take(int gpu, size_t bytes, void **out)
+take_memory(int gpu, size_t bytes, void **out)
 {
     void *p = nullptr;
     size_t left = 0, all;
@@ -96,7 +96,7 @@ take(int gpu, size_t bytes, void **out)
 }
 
 static void
-give(int gpu, void *p)
+give_memory(int gpu, void *p)
 {
     if (cudaSetDevice(gpu) == cudaSuccess) cudaFree(p);
 }
@@ -110,7 +110,7 @@ copy(void *dst, const void *src, size_t bytes)
 }
 
 static const char *
-fill(void *p, int byte, size_t bytes)
+fill_memory(void *p, int byte, size_t bytes)
 {
     cudaError_t e = go_home();
     if (e == cudaSuccess) e = cudaMemsetAsync(p, byte, bytes, cudaStreamPerThread);
@@ -276,7 +276,7 @@ launch(int gpu, void *kernel, int64_t blocks, int threads, const void *argument,
 }
 
 static const char *
-settle(int gpu)
+settle_gpu(int gpu)
 {
     cudaError_t e = cudaSetDevice(gpu);
     return text_of(e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e);
@@ -368,10 +368,10 @@ rille_cuda_plugin(void)
     static const struct cuda_plugin plugin = {CUDA_PLUGIN_VERSION,
                                               count,
                                               open,
-                                              take,
-                                              give,
+                                              take_memory,
+                                              give_memory,
                                               copy,
-                                              fill,
+                                              fill_memory,
                                               compiler,
                                               compile,
                                               load,
@@ -379,7 +379,7 @@ rille_cuda_plugin(void)
                                               products_library,
                                               products_find,
                                               products_multiply,
-                                              settle,
+                                              settle_gpu,
                                               event,
                                               forget,
                                               note,

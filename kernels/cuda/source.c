@@ -37,10 +37,7 @@ each_of(struct making *m, int i, int64_t n, int step)
 {
     str_addf(&m->member, "    int64_t n%d;\n", i);
     making_word(m, (uint64_t)n);
-    str_addf(&m->body,
-             "    for (int64_t p = (block * blockDim.x + threadIdx.x) * %d; p < a.n%d;\n"
-             "         p += blocks * blockDim.x * %d) {\n",
-             step, i, step);
+    str_addf(&m->body, "    EACH_OF(%d, %d) {\n", i, step);
 }
 
 /* ---- choosing packs: elements of an innermost loop that a thread accesses at once ---- */
@@ -169,9 +166,8 @@ add_lane(struct making *m, char name, int i, int index, const struct lane *l, co
     str_addf(&m->member, "    struct { void *data; int64_t stride[%d]; } %c%d;\n", walk->nloop, name, i);
     making_fill(m, FILL_ADDRESS, index, 0);
     making_words(m, walk->nloop, l->stride);
-    str_addf(&m->body, "        %s *const at_%c%d = (%s *)a.%c%d.data + walk<%d>((%s)p, a.size, a.%c%d.stride);\n",
-             making_memory((enum dtype)l->dtype), name, i, making_memory((enum dtype)l->dtype), name, i, walk->nloop,
-             making_places(walk->numel), name, i);
+    str_addf(&m->body, "        LANE_AT(%c%d, %s, %d, %s)\n", name, i, making_memory((enum dtype)l->dtype), walk->nloop,
+             making_places(walk->numel));
 }
 
 void
@@ -230,8 +226,8 @@ add_packs(struct making *m, const struct making_ends *e, const struct elt *walk,
     for (int i = 0; i < e->nin; i++) {
         if (!making_in_memory(e, i)) continue;
         add_lane(m, 'v', i, i, &e->lane[i], walk);
-        str_addf(&m->body, "        const auto v%d = bring<%d, %s>(at_v%d, a.v%d.stride[%d], whole);\n", i, pack,
-                 lying_of(walk->nloop, e->lane[i].stride), i, i, last);
+        str_addf(&m->body, "        BRING_LANE(%d, %d, %s, %d)\n", i, pack, lying_of(walk->nloop, e->lane[i].stride),
+                 last);
     }
     for (int i = 0; i < e->nout; i++) {
         const struct view *y = e->view[e->nin + i];
@@ -244,8 +240,8 @@ add_packs(struct making *m, const struct making_ends *e, const struct elt *walk,
     str_add(&m->body, ");\n");
     for (int i = 0; i < e->nout; i++)
         if (making_in_memory(e, e->nin + i))
-            str_addf(&m->body, "        leave<%d, %s>(y%d, at_y%d, a.y%d.stride[%d], whole);\n", pack,
-                     lying_of(walk->nloop, e->lane[e->nin + i].stride), i, i, i, last);
+            str_addf(&m->body, "        LEAVE_LANE(%d, %d, %s, %d)\n", i, pack,
+                     lying_of(walk->nloop, e->lane[e->nin + i].stride), last);
 }
 
 static int
@@ -322,8 +318,7 @@ add_side(struct making *m, char name, int i, int index, const struct side *s, in
     making_fill(m, FILL_ADDRESS, index, skip * (int64_t)s->bytes);
     making_words(m, s->n, s->size);
     making_words(m, s->n, s->stride);
-    str_addf(&m->body, "        const int64_t %c = walk<%d>((%s)p, a.%c%d.size, a.%c%d.stride);\n", name, s->n,
-             making_places(numel), name, i, name, i);
+    str_addf(&m->body, "        SIDE_AT(%c, %d, %d, %s)\n", name, i, s->n, making_places(numel));
 }
 
 /* Adds copy i, which copies operand i to its window of the result with index `result`. */
@@ -346,16 +341,15 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
     each_of(m, i, view_numel(to), pack);
     add_side(m, 'x', i, i, &in, from_skip, view_numel(to));
     add_side(m, 'y', i, result, &out, to_skip, view_numel(to));
-    str_addf(&m->body,
-             "        const auto v = bring<%d, %s>((const %s *)a.x%d.data + x, a.x%d.stride[%d], whole%d);\n"
-             "        pack<%s, %d> w;\n#pragma unroll\n        for (int i = 0; i < %d; i++) w.of[i] = ",
-             pack, lying_of(in.n, in.stride), x, i, i, in.n - 1, i, y, pack, pack);
+    str_addf(&m->body, "        BRING_SIDE(%d, %d, %s, %s, %d)\n", i, pack, lying_of(in.n, in.stride), x, in.n - 1);
+    str_addf(&m->body, "        pack<%s, %d> w;\n#pragma unroll\n        for (int i = 0; i < %d; i++) w.of[i] = ", y,
+             pack, pack);
     if (same)
         str_add(&m->body, "v.of[i];\n");
     else
         str_addf(&m->body, "put<%s>(get<%s>(v.of[i]));\n", y, making_compute(compute_of(target)));
-    str_addf(&m->body, "        leave<%d, %s>(w, (%s *)a.y%d.data + y, a.y%d.stride[%d], whole%d);\n    }\n", pack,
-             lying_of(out.n, out.stride), y, i, i, out.n - 1, i);
+    str_addf(&m->body, "        LEAVE_SIDE(%d, %d, %s, %s, %d)\n    }\n", i, pack, lying_of(out.n, out.stride), y,
+             out.n - 1);
 }
 
 /* Returns the number of elements in a pack: as many as the strides of both source and destination allow. */

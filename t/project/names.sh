@@ -27,6 +27,12 @@ names_of_two_files() { # relies on the format: a function's name begins a line, 
     print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^(?:static |const |struct |enum |void|int|bool|char|double|size_t|[a-z]\w*_t)[^;(]*$/' |
     sort -u | awk '{ if ($1 == name && $2 != file) print name " is defined in " file " and " $2; name = $1; file = $2 }'
 }
+# A bare verb in a profile or a debugger does not say which file it is in. Functions of operators' records are called
+# like the record's fields.
+bare_verbs() {
+  sources | grep -E '\.(c|inc)$' | grep -v '^kernels/op/' |
+    xargs -r -d '\n' grep -nE '^(take|give|put|find|say|make|meet|settle|lines|run|build|fill|add|keep|let)\(.*[^;]$'
+}
 
 plant() {
   mkdir -p runtime/base sbp
@@ -48,5 +54,7 @@ ok "no replaced name is in use" "$(old_names_in_use)"
 ok "a planted replaced name is found" "$([ -n "$(cd "$planted" && old_names_in_use)" ] || echo missed)"
 ok "each function name is defined in one file, except for at most 12" "$(names_of_two_files)" 12
 ok "a planted duplicate is found" "$([ -n "$(cd "$planted" && names_of_two_files)" ] || echo missed)"
+ok "no function outside of operators' records has a bare verb as its name" "$(bare_verbs)"
+ok "a planted bare verb is found" "$([ -n "$(cd "$planted" && bare_verbs)" ] || echo missed)"
 echo "1..$n"
 exit $failed

@@ -72,7 +72,7 @@ struct host_bus {
 /* ---- the segment ---- */
 
 static size_t
-lines(size_t bytes)
+round_to_lines(size_t bytes)
 {
     return (bytes + LINE - 1) / LINE * LINE;
 }
@@ -81,7 +81,8 @@ size_t
 bus_host_bytes(int nslot)
 {
     size_t n = (size_t)nslot;
-    return lines(sizeof(struct head)) + lines(n * sizeof(struct end_shared)) + n * n * sizeof(struct ring);
+    return round_to_lines(sizeof(struct head)) + round_to_lines(n * sizeof(struct end_shared)) +
+           n * n * sizeof(struct ring);
 }
 
 void
@@ -95,7 +96,7 @@ bus_host_format(void *segment, int nslot)
 static struct end_shared *
 segment_ends(void *segment)
 {
-    return (struct end_shared *)(void *)((char *)segment + lines(sizeof(struct head)));
+    return (struct end_shared *)(void *)((char *)segment + round_to_lines(sizeof(struct head)));
 }
 
 _Atomic uint64_t *
@@ -128,7 +129,7 @@ bus_host_map(void *segment, size_t bytes, int nslot, const uint32_t *owner, stru
     h->head = head;
     h->nslot = nslot;
     h->shared = segment_ends(segment);
-    h->ring = (struct ring *)(void *)((char *)h->shared + lines((size_t)nslot * sizeof *h->shared));
+    h->ring = (struct ring *)(void *)((char *)h->shared + round_to_lines((size_t)nslot * sizeof *h->shared));
     for (int s = 0; s < nslot; s++) {
         int thread = 0;
         for (int k = 0; k < s; k++) thread += owner[k] == owner[s];

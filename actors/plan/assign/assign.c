@@ -355,6 +355,32 @@ largest_parts(struct arena *a, const struct type *t, const struct layout **layou
     return bytes;
 }
 
+/* Computes the prices of converting a value from each layout of one list to each of another. */
+static struct priced *
+price_pairs(struct planner *w, const struct value *v, const struct layout **from, int32_t nfrom,
+            const struct layout **to, int32_t nto)
+{
+    struct arena tmp = {0};
+    int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
+    int64_t *moved = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
+    int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
+    const int64_t *own = largest_parts(&tmp, &v->type, from, nfrom), *there = largest_parts(&tmp, &v->type, to, nto);
+    for (int32_t f = 0; f < nfrom; f++) {
+        struct pair_row *row = move_table_from(&w->pairs, &v->type, v->asked, from[f]);
+        for (int32_t t = 0; t < nto; t++) {
+            int64_t one = move_table_price(&w->pairs, row, to[t], there[t], &sent);
+            price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
+            moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
+            copy[(int64_t)f * nto + t] =
+                conversion_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), sent);
+        }
+    }
+    arena_fini(&tmp);
+    struct priced *p = ARENA_NEW(&w->a->arena, struct priced);
+    *p = (struct priced){.price = price, .moved = moved, .copy = copy};
+    return p;
+}
+
 struct price_key {
     struct type type;
     int64_t times;
@@ -386,23 +412,8 @@ prices(struct planner *w, const struct value *v, const struct layout **from, int
     struct priced *p;
     while ((p = hash_next(&w->priced, hash, &at)) && (p->bytes != bytes || memcmp(p->key, key, bytes))) continue;
     if (!p) {
-        int64_t *price = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto), sent;
-        int64_t *moved = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
-        int64_t *copy = ARENA_ARRAY(&w->a->arena, int64_t, (int64_t)nfrom * nto);
-        const int64_t *own = largest_parts(&tmp, &v->type, from, nfrom),
-                      *there = largest_parts(&tmp, &v->type, to, nto);
-        for (int32_t f = 0; f < nfrom; f++) {
-            struct pair_row *row = move_table_from(&w->pairs, &v->type, v->asked, from[f]);
-            for (int32_t t = 0; t < nto; t++) {
-                int64_t one = move_table_price(&w->pairs, row, to[t], there[t], &sent);
-                price[(int64_t)f * nto + t] = one >= NET_NEVER / v->times ? NET_NEVER : one * v->times;
-                moved[(int64_t)f * nto + t] = sent >= NET_NEVER / v->times ? NET_NEVER : sent * v->times;
-                copy[(int64_t)f * nto + t] =
-                    conversion_bytes(v, from[f], to[t], assign_aligned(own[f]), assign_aligned(there[t]), sent);
-            }
-        }
-        p = ARENA_NEW(&w->a->arena, struct priced);
-        *p = (struct priced){.bytes = bytes, .price = price, .moved = moved, .copy = copy};
+        p = price_pairs(w, v, from, nfrom, to, nto);
+        p->bytes = bytes;
         p->key = arena_dup(&w->a->arena, key, bytes);
         hash_add(&w->priced, hash, p);
     }

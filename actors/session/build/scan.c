@@ -26,7 +26,7 @@ struct rille_scan {
 };
 
 static void
-keep(struct rille_scan *c, struct val *v)
+keep_value(struct rille_scan *c, struct val *v)
 {
     c->handle[c->nhandle++] = tensor_new(c->s, v, false);
 }
@@ -41,8 +41,8 @@ add_stand_ins(struct rille_scan *c, const struct call_context *ctx, int n, struc
         TRY(slices ? scan_slice(ctx, v, c->scan.axis, &stand_in) : scan_stand_in(ctx, v, &stand_in));
         if (i == 0 && !c->scan.first) c->scan.first = stand_in->node->serial;
         scan_input(list, stand_in, v);
-        keep(c, v);
-        keep(c, stand_in);
+        keep_value(c, v);
+        keep_value(c, stand_in);
         *out++ = tensor_new(c->s, stand_in, false);
     }
     return 0;

@@ -1,5 +1,4 @@
 /* tensor.c - public functions of tensors: properties, creation from bytes, reading, and moves to other layouts. */
-#include "actors/session/build/tensor.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
@@ -12,7 +11,6 @@
 
 #include "boxing/box.h"
 #include "kernels/op/base/build.h"
-#include "kernels/op/base/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,64 +155,6 @@ rille_tensor_shard(const struct rille_tensor *t, int pos, int *rank, int64_t *sh
 }
 
 /* ---- creating leaves from bytes ---- */
-
-/* Fills shard `pos` with its box of a global value. In a partial layout, the first rank gets the value, and all
- * others the reduction's identity. */
-static int
-fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
-{
-    struct type local = layout_shard(l, t, pos);
-    struct box box;
-    layout_box(l, t, pos, &box);
-    struct view dst = view_dense(&local, data), src = *whole;
-    int64_t skip = 0;
-    if (layout_is_later_part(l, pos)) {
-        box_fill(layout_partial(l), &dst);
-        return 0;
-    }
-    for (int i = 0; i < src.ndim; i++) {
-        skip += box.lo[i] * src.stride[i];
-        src.dim[i] = local.dim[i];
-    }
-    src.data = (char *)whole->data + skip * (int64_t)dtype_bytes(t->dtype);
-    view_copy(&dst, &src);
-    return 0;
-}
-
-/* Fills the shard's buffer directly. If the host cannot write the device's memory, fills a host copy and writes that
- * to the device. */
-static int
-write_shard(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
-{
-    if (buffer_host_reads(b)) {
-        fill_part(whole, l, t, pos, b->data);
-        return 0;
-    }
-    void *copy = must_alloc(b->bytes);
-    fill_part(whole, l, t, pos, copy);
-    int status = buffer_write(b, copy);
-    free(copy);
-    return status;
-}
-
-int
-tensor_from_view(struct rille_session *s, const struct type *t, const struct layout *l, const struct view *whole,
-                 struct rille_tensor **out)
-{
-    struct store *store = NULL;
-    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
-        TRY(store_make(s, t, l, &store));
-        int status = 0;
-        for (int pos = 0; pos < l->place->nrank && !status; pos++)
-            if (store->part[pos]) status = write_shard(whole, l, t, pos, store->part[pos]);
-        if (status) {
-            store_drop(&store);
-            return status;
-        }
-    }
-    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
-    return 0;
-}
 
 int
 rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const void *data,

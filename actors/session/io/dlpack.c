@@ -1,5 +1,5 @@
 /* dlpack.c - shares tensors with other libraries. */
-#include "actors/session/build/tensor.h"
+
 #include "actors/session/io/dlpack.h"
 
 #include "actors/session/core/face.h"

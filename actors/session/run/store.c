@@ -1,4 +1,4 @@
-/* store.c - buffers of a value's shards: allocates them, and reads a box of the value. */
+/* store.c - buffers of a value's shards: allocates them, fills them from host memory, and reads a box of the value. */
 #include "actors/session/run/store.h"
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
@@ -46,6 +46,64 @@ int
 store_make(struct rille_session *s, const struct type *t, const struct layout *l, struct store **out)
 {
     return store_make_by(s, t, l, false, buffer_new_for_host, out);
+}
+
+/* Fills shard `pos` with its box of a global value. In a partial layout, the first rank gets the value, and all
+ * others the reduction's identity. */
+static int
+fill_part(const struct view *whole, const struct layout *l, const struct type *t, int pos, void *data)
+{
+    struct type local = layout_shard(l, t, pos);
+    struct box box;
+    layout_box(l, t, pos, &box);
+    struct view dst = view_dense(&local, data), src = *whole;
+    int64_t skip = 0;
+    if (layout_is_later_part(l, pos)) {
+        box_fill(layout_partial(l), &dst);
+        return 0;
+    }
+    for (int i = 0; i < src.ndim; i++) {
+        skip += box.lo[i] * src.stride[i];
+        src.dim[i] = local.dim[i];
+    }
+    src.data = (char *)whole->data + skip * (int64_t)dtype_bytes(t->dtype);
+    view_copy(&dst, &src);
+    return 0;
+}
+
+/* Fills the shard's buffer directly. If the host cannot write the device's memory, fills a host copy and writes that
+ * to the device. */
+static int
+write_shard(const struct view *whole, const struct layout *l, const struct type *t, int pos, const struct buffer *b)
+{
+    if (buffer_host_reads(b)) {
+        fill_part(whole, l, t, pos, b->data);
+        return 0;
+    }
+    void *copy = must_alloc(b->bytes);
+    fill_part(whole, l, t, pos, copy);
+    int status = buffer_write(b, copy);
+    free(copy);
+    return status;
+}
+
+int
+tensor_from_view(struct rille_session *s, const struct type *t, const struct layout *l, const struct view *whole,
+                 struct rille_tensor **out)
+{
+    struct store *store = NULL;
+    if (!(device_kind(l->place->kind)->flags & NO_BYTES)) {
+        TRY(store_make(s, t, l, &store));
+        int status = 0;
+        for (int pos = 0; pos < l->place->nrank && !status; pos++)
+            if (store->part[pos]) status = write_shard(whole, l, t, pos, store->part[pos]);
+        if (status) {
+            store_drop(&store);
+            return status;
+        }
+    }
+    *out = tensor_new(s, graph_leaf(s->graph, t, l, store), true);
+    return 0;
 }
 
 /* Copies or adds the overlap of two boxes: `from` of a shard, stored at `data`, and `to`, stored densely at `out`.

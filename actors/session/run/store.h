@@ -19,6 +19,9 @@ int store_make_by(struct rille_session *s, const struct type *t, const struct la
 /* Makes the shard at position `pos` share the buffer of the first position with the same shard. Returns false if
  * `pos` is that first position. */
 bool store_share_first(struct store *s, const struct layout *l, int pos);
+/* Makes a leaf with the elements of a view of the global value. The view may have any strides. */
+int tensor_from_view(struct rille_session *s, const struct type *t, const struct layout *l, const struct view *whole,
+                     struct rille_tensor **out);
 /* Reads a box of a computed value, in global indices, into dense host memory. If workers own the shards, fetches the
  * bytes from them. */
 int session_read(struct rille_session *s, struct val *v, const struct box *part, void *out);

@@ -149,7 +149,7 @@ even(int64_t n, int64_t most, int64_t *pieces)
 }
 
 void *
-take(struct taker *t, bool wanted, int64_t n, size_t bytes)
+attention_take(struct taker *t, bool wanted, int64_t n, size_t bytes)
 {
     if (!wanted) return NULL;
     void *at = t->base ? t->base + t->bytes : NULL;
@@ -183,9 +183,9 @@ lay_out_workspace(const struct attention *a, char *base, struct workspace *r)
 {
     struct taker t = {.base = base};
     int64_t scores = a->near * a->keys * a->queries;
-    *r = (struct workspace){.score = take(&t, true, scores, sizeof(float)),
-                            .score_grad = take(&t, a->backward, scores, sizeof(float)),
-                            .slope = take(&t, a->backward && a->softcap > 0, scores, sizeof(float))};
+    *r = (struct workspace){.score = attention_take(&t, true, scores, sizeof(float)),
+                            .score_grad = attention_take(&t, a->backward, scores, sizeof(float)),
+                            .slope = attention_take(&t, a->backward && a->softcap > 0, scores, sizeof(float))};
     a->by->lay_out(a, &t, r);
     return t.bytes;
 }

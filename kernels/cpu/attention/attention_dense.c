@@ -59,20 +59,20 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
     enum { HALF = sizeof(uint16_t) };
     int64_t keys = a->ntile * a->keys, most = MAX(a->keys, a->queries) * MAX(a->size, a->width);
     bool back = a->backward;
-    r->k = take(t, true, keys * a->size, HALF);
-    r->k_other = take(t, back, keys * a->size, HALF);
-    r->v = take(t, back, keys * a->width, HALF);
-    r->v_other = take(t, !back, keys * a->width, HALF);
-    r->q = take(t, back, a->queries * a->size, HALF);
-    r->q_turned = take(t, true, a->queries * a->size, HALF);
-    r->g = take(t, back, a->queries * a->width, HALF);
-    r->g_turned = take(t, back, a->queries * a->width, HALF);
-    r->tile[0] = take(t, true, a->keys * a->queries, HALF);
-    r->sum_k = take(t, back, keys * a->size, sizeof(float));
-    r->sum_v = take(t, back, keys * a->width, sizeof(float));
-    r->result = take(t, true, a->queries * MAX(a->size, a->width), sizeof(float));
-    for (int i = 0; i < 2; i++) r->lines[i] = take(t, true, most, sizeof(float));
-    r->product = take(t, true, (int64_t)a->product_scratch, 1);
+    r->k = attention_take(t, true, keys * a->size, HALF);
+    r->k_other = attention_take(t, back, keys * a->size, HALF);
+    r->v = attention_take(t, back, keys * a->width, HALF);
+    r->v_other = attention_take(t, !back, keys * a->width, HALF);
+    r->q = attention_take(t, back, a->queries * a->size, HALF);
+    r->q_turned = attention_take(t, true, a->queries * a->size, HALF);
+    r->g = attention_take(t, back, a->queries * a->width, HALF);
+    r->g_turned = attention_take(t, back, a->queries * a->width, HALF);
+    r->tile[0] = attention_take(t, true, a->keys * a->queries, HALF);
+    r->sum_k = attention_take(t, back, keys * a->size, sizeof(float));
+    r->sum_v = attention_take(t, back, keys * a->width, sizeof(float));
+    r->result = attention_take(t, true, a->queries * MAX(a->size, a->width), sizeof(float));
+    for (int i = 0; i < 2; i++) r->lines[i] = attention_take(t, true, most, sizeof(float));
+    r->product = attention_take(t, true, (int64_t)a->product_scratch, 1);
 }
 
 /* ---- operands ---- */

@@ -52,22 +52,22 @@ small_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
     bool back = a->backward, pairs = a->pairs;
     int64_t keys = a->ntile * a->keys, most = MAX(a->keys, a->queries);
     int64_t size = words(a, a->size), width = words(a, a->width), size_row = up(a->size), width_row = up(a->width);
-    r->k = take(t, true, keys * up(size), WORD);
-    r->v = take(t, true, keys * up(width), WORD);
-    r->k_other = take(t, back, words(a, keys) * size_row, WORD);
-    r->v_other = take(t, !back, words(a, keys) * width_row, WORD);
-    r->q = take(t, true, a->queries * up(size), WORD);
-    r->q_turned = take(t, true, a->queries * size, WORD);
-    r->q_other = take(t, back, words(a, a->queries) * size_row, WORD);
-    r->g = take(t, back, a->queries * up(width), WORD);
-    r->g_turned = take(t, back, a->queries * width, WORD);
-    r->g_other = take(t, back, words(a, a->queries) * width_row, WORD);
-    r->out = take(t, back, a->queries * up(width), WORD);
-    r->result = take(t, true, a->queries * (back ? size_row : width_row), sizeof(float));
-    r->sum_k = take(t, back, keys * size_row, sizeof(float));
-    r->sum_v = take(t, back, keys * width_row, sizeof(float));
-    r->lines[0] = take(t, pairs, most * 2 * up(MAX(size, width)), sizeof(float));
-    for (int i = 0; i < 1 + back; i++) r->tile[i] = take(t, pairs, a->keys * a->queries, sizeof(uint16_t));
+    r->k = attention_take(t, true, keys * up(size), WORD);
+    r->v = attention_take(t, true, keys * up(width), WORD);
+    r->k_other = attention_take(t, back, words(a, keys) * size_row, WORD);
+    r->v_other = attention_take(t, !back, words(a, keys) * width_row, WORD);
+    r->q = attention_take(t, true, a->queries * up(size), WORD);
+    r->q_turned = attention_take(t, true, a->queries * size, WORD);
+    r->q_other = attention_take(t, back, words(a, a->queries) * size_row, WORD);
+    r->g = attention_take(t, back, a->queries * up(width), WORD);
+    r->g_turned = attention_take(t, back, a->queries * width, WORD);
+    r->g_other = attention_take(t, back, words(a, a->queries) * width_row, WORD);
+    r->out = attention_take(t, back, a->queries * up(width), WORD);
+    r->result = attention_take(t, true, a->queries * (back ? size_row : width_row), sizeof(float));
+    r->sum_k = attention_take(t, back, keys * size_row, sizeof(float));
+    r->sum_v = attention_take(t, back, keys * width_row, sizeof(float));
+    r->lines[0] = attention_take(t, pairs, most * 2 * up(MAX(size, width)), sizeof(float));
+    for (int i = 0; i < 1 + back; i++) r->tile[i] = attention_take(t, pairs, a->keys * a->queries, sizeof(uint16_t));
 }
 
 /* ---- operands ---- */

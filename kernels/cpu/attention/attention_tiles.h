@@ -53,13 +53,13 @@ struct workspace {
     void *product;
 };
 
-/* An allocator of arrays in one block of memory that starts at `base`. base NULL: take() allocates nothing and
- * only counts bytes. */
+/* An allocator of arrays in one block of memory that starts at `base`. base NULL: attention_take() allocates nothing
+ * and only counts bytes. */
 struct taker {
     char *base;
     size_t bytes;
 };
-void *take(struct taker *t, bool wanted, int64_t n, size_t bytes);
+void *attention_take(struct taker *t, bool wanted, int64_t n, size_t bytes);
 
 struct job {
     const struct attention *a;
