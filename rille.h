@@ -504,7 +504,7 @@ int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim,
                            const struct rille_layout *layout, struct rille_tensor **out);
 /* Makes a new leaf of memory that the caller owns, on device 0 of the default kind. strides: in elements; NULL:
  * dense and row-major. The tensor shares the memory if the memory is dense, aligned to 64 bytes and on a cpu device
- * of this process; otherwise the function copies the memory. Rille writes shared memory if the leaf is changed in
+ * of this process; otherwise the function copies the memory. Rille may write shared memory if the leaf is changed in
  * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
  * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
  * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. But memory that

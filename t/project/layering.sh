@@ -220,6 +220,11 @@ clocks_are_read_in_one_place() {
   find_text '(clock_gettime|gettimeofday) *\(' "${folders[@]}" t examples bench |
     grep -vE '^(runtime/base/clock\.h|shell/bind/base/clock\.h|bench/peers/[^:]*):'
 }
+# Calls that only Linux has are in runtime/base/system_linux.c, so that all other sources compile on macOS and FreeBSD.
+calls_of_linux_are_in_one_place() {
+  local calls='accept4|pipe2|eventfd|memfd_create|pidfd_[a-z_]*|epoll_[a-z0-9_]*|signalfd|timerfd_[a-z]*|ppoll|explicit_bzero'
+  find_text "(^|[^a-z0-9_])($calls) *\\(|SOCK_(CLOEXEC|NONBLOCK)" "${folders[@]}" | grep -v '^runtime/base/system_linux\.c:'
+}
 # tap.has() only returns a bool. A statement that ignores the bool checks nothing.
 every_check_counts() { find t -name '*.lua' -exec grep -nEH '^ *tap\.has\(' {} +; }
 structs_are_called_struct() { find_text 'typedef +(struct|union|enum)' "${folders[@]}"; }
@@ -289,15 +294,15 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   examples_see_the_public_face_alone lua_is_only_in_shell readline_is_only_in_shell zmq_is_only_in_actors
   dnnl_is_only_in_kernels cuda_is_only_in_its_plugin nets_know_no_layout the_checker_shares_nothing_with_the_search
   nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
-  clocks_are_read_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open files_hold_one_idea files_begin_with_their_idea
-  headers_say_whose_they_are headers_speak_of_what_is_there headers_declare_functions_of_their_folder
-  headers_have_guards_of_their_own)
+  clocks_are_read_in_one_place calls_of_linux_are_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open
+  files_hold_one_idea files_begin_with_their_idea headers_say_whose_they_are headers_speak_of_what_is_there
+  headers_declare_functions_of_their_folder headers_have_guards_of_their_own)
 
 # plant: makes a tree that breaks every rule.
 plant() {
   mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run,session/core} shell/repl t examples bench lua
   printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
-    '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' \
+    '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' 'accept4(0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/base/bad.c
   echo 'if (t->kind == &kind_box) return;' >actors/act/run/bad.c
   printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' 'int upper(void);' >runtime/base/bad.h
