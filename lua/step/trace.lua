@@ -9,6 +9,7 @@
 -- the function uses them (trace.follow).
 
 local rille = require "rille"
+local branches = require "rille.step.branches"
 local buckets = require "rille.step.buckets"
 local bytecode = require "rille.step.bytecode"
 local check = require "rille.base.check"
@@ -308,6 +309,22 @@ local function proven(list, good, traces)
   return good
 end
 
+-- Warns if fn compares tensors with numbers by ==, or branches on tensors: Lua does not look at their values.
+local function warn_of_branches(fn, args)
+  local list = {}
+  for i = 1, args.n do
+    -- a light userdata, which has no metatable, stands for a tensor
+    list[i] = type(args[i]) == "userdata" and not debug.getmetatable(args[i]) and branches.TENSOR or nil
+  end
+  branches.search(fn, list, function(kind, line)
+    if kind == "number" then
+      warn_once("%s compares a tensor with a number by == or ~=, whose result does not depend on values; write x:eq(y)", line)
+    elseif kind == "branch" then
+      warn_once("%s branches on a tensor, which counts as true whatever its values; choose by c:where(a, b)", line)
+    end
+  end)
+end
+
 -- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list (places and their values) of
 -- an earlier trace, of which some values have changed. Then begins a trace with live numbers in place of the changed
 -- numbers, or returns nil if another value than a number has changed.
@@ -321,6 +338,7 @@ local function begin(fn, args, traces, near)
     count_change(memory, traces.last)
   end
   local list = new_list(fn, args, memory)
+  warn_of_branches(fn, args)
   if found then add_numbers(list, found) else traces.last = list end
   return list
 end

@@ -214,6 +214,21 @@ tap.group("warnings", function()
     rille.graph(function(x) return %s end)(rille.ones{1})]]):format(row[2]))
     tap.ok(text:find(("script.lua:2: graph: the step's function can read %s, whose value stays"):format(row[1]), 1, true), row[1] .. " is reported", text)
   end
+  -- Lua does not look at the values of a tensor in a branch or a comparison with ==
+  local branch, compared = "branches on a tensor, which counts as true", "compares a tensor with a number by == or ~="
+  for _, row in ipairs{{"if x:gt(0):any() then return x end return x * 2", branch}, {"return x:sum() == 3 and x or x * 2", compared},
+    {"return net(x)", branch}, {"local function f(a) return a ~= 1 and x or -x end return f(x:mean())", compared},
+    {"local m = x.ndim == 1 and x:gt(0) or nil if m then return m:where(x, 1) end return x"}, {"if x.shape[1] == 2 and x:numel() == 2 then return x end return -x"},
+    {"if mask then return x * mask end return x"}, {"return x == mask and x or -x"}} do
+    local text = warnings_of(([[
+    local M = rille.nn.Module:extend("M")
+    function M:forward(x) if x:sum():lt(2) then return x end return -x end
+    local net = M()
+    rille.graph(function(x, mask) %s end)(rille.ones{2}, rille.ones{2}:gt(0))]]):format(row[1]))
+    local line = row[1]:find("net", 1, true) and 2 or 4
+    if row[2] then tap.ok(text:find("warning: script.lua:4: graph: script.lua:" .. line .. " " .. row[2], 1, true), "is reported: " .. row[1], text)
+    else tap.is(text, "", "causes no warning: " .. row[1]) end
+  end
   local cut = warnings_of("local o = {} for i = 1, 70000 do o[i] = i end rille.graph(function(x) return x * o[9] end)(rille.ones{1})")
   tap.ok(cut:find("too many values to follow, such as 'o'; changes of these are not noticed", 1, true), "a list that is not followed is reported", cut)
   tap.is(sizes(1, 20, "4, n % 3 + 1"), "", "three sizes cause no warning, however many calls")
