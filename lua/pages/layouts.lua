@@ -23,8 +23,8 @@ ranks: list of device numbers, from 0, nested once per mesh axis]],
   from_local = {
     sign = "rille.from_local(list, {placement =, sbp =})",
     text = [[
-Makes a tensor from one shard per rank. Differentiable. Shards that are on their devices are not moved, unless one of them
-requires a gradient.]],
+Makes a tensor from one shard per rank. Differentiable.
+Shards that are on their devices are not moved, unless a shard requires a gradient.]],
     args = [[
 list: list of tensors, one per rank in mesh order
 placement: placement of the tensor

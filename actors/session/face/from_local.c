@@ -120,7 +120,7 @@ join_with_grad(struct rille_session *s, const struct layout *l, struct rille_ten
 }
 
 static bool
-any_needs_grad(int n, struct rille_tensor *const *shard)
+shards_need_grad(int n, struct rille_tensor *const *shard)
 {
     for (int i = 0; i < n; i++)
         if (shard[i]->val->needs_grad) return true;
@@ -144,7 +144,7 @@ rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct r
     joined_type(l, shard, &type);
     TRY(layout_fits(l, &type));
     TRY(check_shards(l, shard, &type));
-    if (s->context.grad && any_needs_grad(n, shard)) return join_with_grad(s, l, shard, out);
+    if (s->context.grad && shards_need_grad(n, shard)) return join_with_grad(s, l, shard, out);
     struct rille_tensor **moved = must_alloc(sizeof *moved * (size_t)n);
     for (int i = 0; i < n; i++) moved[i] = NULL;
     int status = move_shards(s, l, shard, moved);
