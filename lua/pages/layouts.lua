@@ -24,7 +24,7 @@ ranks: list of device numbers, from 0, nested once per mesh axis]],
     sign = "rille.from_local(list, {placement =, sbp =})",
     text = [[
 Makes a tensor from one shard per rank. Differentiable.
-Shards that are on their devices are not moved, unless a shard requires a gradient.]],
+Shards that are on their devices are not moved, unless a shard requires a gradient, or in a compiled step.]],
     args = [[
 list: list of tensors, one per rank in mesh order
 placement: placement of the tensor

@@ -273,6 +273,16 @@ tap.group("local tensors of single devices", function()
         tap.is(z.sbp, x.sbp, text .. ": a tensor of shards with gradients has the layout")
         tap.ok(close(z:to_global(all), x:to_global(all) * factor), text .. ": a tensor of shards with gradients has the values")
         tap.ok(close(rille.grad((z:to_global(all) * w):sum(), {x}):to_global(all), factor * w), text .. ": gradients pass to the shards")
+        local v = x:detach():clone()
+        local step = rille.graph(function(k)
+          local shards = {}
+          for i, shard in ipairs(v:shards()) do shards[i] = v:to_local(shard.rank) * k end
+          return rille.from_local(shards, {placement = P, sbp = sbp})
+        end)
+        for k = 1, 2 do
+          v:add_(k)
+          tap.is(step(k):totable(), (v * k):totable(), text .. ": a compiled step reads the shards of each call")
+        end
         tap.ok(not rille.no_grad(joined).requires_grad, text .. ": without gradients, the result requires none")
       end
     end

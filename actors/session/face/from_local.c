@@ -1,9 +1,11 @@
 /* from_local.c - makes a tensor from one shard per rank. A shard that is on the rank's device already is not moved:
- * the tensor shares its buffer. If a shard requires a gradient, the tensor is the result of operators. */
+ * the tensor shares its buffer. If a shard requires a gradient, or in a compiled step, the tensor is the result of
+ * operators. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
+#include "actors/session/core/tracer.h"
 
 #include "kernels/op/lib/join.h"
 
@@ -100,10 +102,10 @@ join_axes(struct build *b, const struct layout *l, struct val **x, struct val **
 }
 
 /* Makes the tensor by operator calls: moves each shard to all ranks and joins the shards. So the shards have
- * gradients. */
+ * gradients, and a compiled step records the calls. */
 static int
-join_with_grad(struct rille_session *s, const struct layout *l, struct rille_tensor *const *shard,
-               struct rille_tensor **out)
+join_by_operators(struct rille_session *s, const struct layout *l, struct rille_tensor *const *shard,
+                  struct rille_tensor **out)
 {
     struct builder b = builder_of(&s->context);
     int n = l->place->nrank, status = 0;
@@ -144,7 +146,7 @@ rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct r
     joined_type(l, shard, &type);
     TRY(layout_fits(l, &type));
     TRY(check_shards(l, shard, &type));
-    if (s->context.grad && shards_need_grad(n, shard)) return join_with_grad(s, l, shard, out);
+    if (tracing(s) || (s->context.grad && shards_need_grad(n, shard))) return join_by_operators(s, l, shard, out);
     struct rille_tensor **moved = must_alloc(sizeof *moved * (size_t)n);
     for (int i = 0; i < n; i++) moved[i] = NULL;
     int status = move_shards(s, l, shard, moved);
