@@ -9,8 +9,8 @@
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local branches = require "rille.step.branches"
 local layout = require "rille.base.layout"
-local check_branches = require "rille.per_rank.branches"
 local locals = require "rille.per_rank.local"
 
 -- ---- moving, merging and splitting axes of the global tensor, counted from 1 ----
@@ -231,6 +231,22 @@ local function mesh_of(inputs, args)
   end
   local placement = args[1].placement
   return setmetatable({placement = placement, naxis = #placement.shape}, Mesh)
+end
+
+local compared = "must compare a local tensor by x:eq(y), which has a result per rank, found == or ~=, whose result is equal on all ranks"
+local faults = {number = compared, value = compared,
+  branch = "must choose by c:where(a, b), found a branch on the local tensor c, which counts as true on all ranks",
+  key = "must select by index_select or c:where(a, b), found a local tensor as the key of a table, which finds no entry"}
+
+local checked = setmetatable({}, {__mode = "k"}) -- set of the functions without such faults
+
+-- Checks that fn(mesh, x, ...) with n tensors does not branch on a local tensor.
+local function check_branches(fn, n)
+  if checked[fn] then return end
+  local list = {branches.MESH}
+  for i = 1, n do list[i + 1] = branches.TENSOR end
+  branches.search(fn, list, function(kind, line) check.fail("per_rank: %s %s", line, faults[kind]) end)
+  checked[fn] = true
 end
 
 local function per_rank(fn, options)

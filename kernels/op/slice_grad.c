@@ -1,4 +1,5 @@
 /* slice_grad.c - the gradient of slice: writes dy at the sliced range of a tensor of zeros. */
+#include "kernels/op/lib/join.h"
 #include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct op op_concat, op_slice, op_slice_grad;
+extern const struct op op_slice, op_slice_grad;
 
 enum { AXIS, START, STEP, SIZE };
 
@@ -101,23 +102,6 @@ pad_piece(struct build *b, int64_t axis, struct piece p, int64_t lo, int64_t hi)
     return (struct piece){b_call(b, &op_slice_grad, 1, &p.g, attr), lo, hi, p.nth, 1};
 }
 
-/* Joins values along the axis; long lists are joined in parts. Overwrites x. */
-static struct val *
-join_values(struct build *b, int64_t axis, int32_t n, struct val **x)
-{
-    enum { MOST = 32 };
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_concat, attr);
-    attr_int(&op_concat, attr, "axis", axis);
-    while (n > 1) {
-        int32_t left = 0;
-        for (int32_t i = 0; i < n; i += MOST)
-            x[left++] = n - i == 1 ? x[i] : b_call(b, &op_concat, MIN(MOST, n - i), x + i, attr);
-        n = left;
-    }
-    return x[0];
-}
-
 /* Joins n disjoint pieces in order; zeros fill the gaps between them. */
 static struct piece
 join_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p)
@@ -125,7 +109,7 @@ join_pieces(struct build *b, int64_t axis, int32_t n, const struct piece *p)
     struct val **g = must_alloc(sizeof(*g) * (size_t)n);
     for (int32_t i = 0; i < n; i++)
         g[i] = pad_piece(b, axis, p[i], p[i].start, i + 1 < n ? p[i + 1].start : p[i].stop).g;
-    struct piece joined = {join_values(b, axis, n, g), p[0].start, p[n - 1].stop, 0, 1};
+    struct piece joined = {b_join(b, axis, n, g), p[0].start, p[n - 1].stop, 0, 1};
     free(g);
     return joined;
 }

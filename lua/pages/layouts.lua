@@ -22,12 +22,14 @@ ranks: list of device numbers, from 0, nested once per mesh axis]],
   },
   from_local = {
     sign = "rille.from_local(list, {placement =, sbp =})",
-    text = "Makes a tensor from one shard per rank. Shards that are on their devices are not moved.",
+    text = [[
+Makes a tensor from one shard per rank. Differentiable.
+Shards that are on their devices are not moved, unless a shard requires a gradient, or in a compiled step.]],
     args = [[
 list: list of tensors, one per rank in mesh order
 placement: placement of the tensor
 sbp: layout with S on each mesh axis; shards must be as even as those of to_global]],
-    returns = "a tensor that requires no gradient",
+    returns = "a tensor",
     errors = "a shard has another shape than the layout requires",
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "rille.from_local({rille.zeros({1, 3}), rille.ones({1, 3})}, {placement = P, sbp = 'S(0)'}):sum():item()",

@@ -240,7 +240,8 @@ os.remove(path)]],
 Makes a function that runs fn on the shards of each rank, as shard_map of JAX and local_map of DTensor.
 fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank:
 mesh:rank() == 0 is an error; mesh:rank():eq(0):where(a, b) chooses by the rank.
-Local tensors have the methods of tensors, and functions such as rille.concat accept them. Operators on them move no bytes; the methods of mesh communicate:
+Local tensors have the methods of tensors, and functions such as rille.concat accept them.
+Operators on them move no bytes; the methods of mesh communicate:
 mesh:rank(axis)                             the coordinate of each rank, an integer tensor without axes
 mesh:psum(x, axis)                          the sum over the ranks of a mesh axis, on each of them
 mesh:shift(x, axis, n)                      the shard of the rank n places before, around a ring; n: 1

@@ -9,6 +9,7 @@
 -- the function uses them (trace.follow).
 
 local rille = require "rille"
+local branches = require "rille.step.branches"
 local buckets = require "rille.step.buckets"
 local bytecode = require "rille.step.bytecode"
 local check = require "rille.base.check"
@@ -98,7 +99,7 @@ local weak = {__mode = "k"}
 --   counts[name]           number of traces that a change of the place with this name has caused
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), failed = setmetatable({}, weak), counts = {},
-    shapes = {}, sizes = {}}
+    shapes = {}, values = {}, varying = {}}
 end
 
 local function field_of(t, holder)
@@ -137,9 +138,23 @@ local function count_change(memory, last)
     number and "pass it as an argument: a tensor or a rille.live number" or "pass it as an argument")
 end
 
+-- Records that a part of the arguments, `place`, has the value `now` in a new trace, and had `before` in the last trace.
+-- Returns the list of the values if it has just become long; otherwise nil.
+local function count_value(memory, place, before, now)
+  local list = memory.varying[place] or {before}
+  memory.varying[place] = list
+  if before == now then return nil end
+  list[#list + 1] = now
+  return #list == OFTEN + 1 and list or nil
+end
+
+-- type of an argument whose values cause new traces -> remedy
+local remedies = {number = "pass it as a tensor, or as a rille.live number", string = "make a step for each value",
+  ["function"] = "define the function once"}
+
 -- Called before a step is traced for new arguments: counts, for each dimension, the sizes that differ from those in
--- the last trace.
-local function count_sizes(traces, ...)
+-- the last trace, and the numbers, texts and functions.
+local function count_arguments(traces, ...)
   traces.memory = traces.memory or new_memory()
   local memory, args = traces.memory, table.pack(...)
   for i = 1, args.n do
@@ -147,16 +162,22 @@ local function count_sizes(traces, ...)
     local before = memory.shapes[i] or shape
     for d = 1, #before == #shape and #shape or 0 do
       local place = ("dimension %d of argument %d"):format(d - 1, i)
-      local sizes = memory.sizes[place] or {before[d]}
-      if before[d] ~= shape[d] then sizes[#sizes + 1] = shape[d] end
-      if before[d] ~= shape[d] and #sizes == OFTEN + 1 then
+      local sizes = count_value(memory, place, before[d], shape[d])
+      if sizes then
         warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
           .. "a few sizes: rille.graph(fn, {buckets = {%s, axis = %d}}), and mask the padding (?graph)", #sizes, place,
           table.concat(sizes, ", "), buckets.suggest(sizes), d - 1)
       end
-      memory.sizes[place] = sizes
     end
     memory.shapes[i] = shape
+    local value, was = args[i], memory.values[i]
+    local kind = type(value)
+    local values = remedies[kind] and type(was) == kind and count_value(memory, "argument " .. i, was, value)
+    if values then
+      warn_once("the step was traced %d times because argument %d has another value in each call%s, which is slow; %s", #values, i,
+        kind == "function" and "" or (" (%s)"):format(table.concat(values, ", ")), remedies[kind])
+    end
+    memory.values[i] = value
   end
 end
 
@@ -288,6 +309,22 @@ local function proven(list, good, traces)
   return good
 end
 
+-- Warns if fn compares tensors with numbers by ==, or branches on tensors: Lua does not look at their values.
+local function warn_of_branches(fn, args)
+  local list = {}
+  for i = 1, args.n do
+    -- a light userdata, which has no metatable, stands for a tensor
+    list[i] = type(args[i]) == "userdata" and not debug.getmetatable(args[i]) and branches.TENSOR or nil
+  end
+  branches.search(fn, list, function(kind, line)
+    if kind == "number" then
+      warn_once("%s compares a tensor with a number by == or ~=, whose result does not depend on values; write x:eq(y)", line)
+    elseif kind == "branch" then
+      warn_once("%s branches on a tensor, which counts as true whatever its values; choose by c:where(a, b)", line)
+    end
+  end)
+end
+
 -- Begins a trace of fn. near nil: begins an ordinary trace. Otherwise near is the list (places and their values) of
 -- an earlier trace, of which some values have changed. Then begins a trace with live numbers in place of the changed
 -- numbers, or returns nil if another value than a number has changed.
@@ -301,6 +338,7 @@ local function begin(fn, args, traces, near)
     count_change(memory, traces.last)
   end
   local list = new_list(fn, args, memory)
+  warn_of_branches(fn, args)
   if found then add_numbers(list, found) else traces.last = list end
   return list
 end
@@ -397,7 +435,7 @@ local function tests(fn)
   return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}
 end
 
-rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_sizes, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_arguments, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 

@@ -261,6 +261,29 @@ tap.group("local tensors of single devices", function()
         tap.is(y:totable(), x:totable(), text .. ": a tensor of its shards has the values")
         y:add_(1)
         tap.is(list[1]:totable(), x:detach():to_local(x:shards()[1].rank):totable(), text .. ": the shards keep their values")
+        -- a tensor of shards with gradients: shard k is multiplied by k
+        local scaled, factor = {}, rille.zeros({7, 5}, {dtype = "f64"})
+        for k, shard in ipairs(x:shards()) do
+          local at = {{shard.offset[1], shard.offset[1] + shard.shape[1]}, {shard.offset[2], shard.offset[2] + shard.shape[2]}}
+          scaled[k], factor[at] = x:to_local(shard.rank) * k, k
+        end
+        local function joined() return rille.from_local(scaled, {placement = P, sbp = sbp}) end
+        local all = {placement = w.placement, sbp = "B"}
+        local z = joined()
+        tap.is(z.sbp, x.sbp, text .. ": a tensor of shards with gradients has the layout")
+        tap.ok(close(z:to_global(all), x:to_global(all) * factor), text .. ": a tensor of shards with gradients has the values")
+        tap.ok(close(rille.grad((z:to_global(all) * w):sum(), {x}):to_global(all), factor * w), text .. ": gradients pass to the shards")
+        local v = x:detach():clone()
+        local step = rille.graph(function(k)
+          local shards = {}
+          for i, shard in ipairs(v:shards()) do shards[i] = v:to_local(shard.rank) * k end
+          return rille.from_local(shards, {placement = P, sbp = sbp})
+        end)
+        for k = 1, 2 do
+          v:add_(k)
+          tap.is(step(k):totable(), (v * k):totable(), text .. ": a compiled step reads the shards of each call")
+        end
+        tap.ok(not rille.no_grad(joined).requires_grad, text .. ": without gradients, the result requires none")
       end
     end
   end

@@ -195,12 +195,39 @@ tap.group("warnings", function()
   tap.is(times, 1, "a step that is traced repeatedly because of a size names dimension, argument and sizes, once")
   tap.ok(found:find("buckets = {1, 2, 4, 8, 16, axis = 1}", 1, true), "the warning suggests buckets of the axis, up to the largest size")
   tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
+  for _, row in ipairs{{"n", "x:sum{axis = 0} * a", " (1, 2, 3, 4, 5, 6, 7, 8, 9), which is slow; pass it as a tensor, or as a rille.live number"},
+    {"'v' .. n", "a == 'v3' and x or x * 2", " (v1, v2, v3, v4, v5, v6, v7, v8, v9), which is slow; make a step for each value"},
+    {"function(x) return x * n end", "a(x)", ", which is slow; define the function once"}} do
+    local function of(last)
+      return warnings_of(([[
+      local step = rille.graph(function(x, a) return %s end)
+      for n = 1, %d do step(rille.ones{2}, %s) end]]):format(row[2], last, row[1]))
+    end
+    _, times = of(20):gsub(("script.lua:2: graph: the step was traced 9 times because argument 2 has another value in each call" .. row[3]):gsub("%p", "%%%0"), "")
+    tap.is(times, 1, "a step that is traced repeatedly because of an argument names the argument, once: " .. row[1])
+    tap.is(of(8), "", "eight values cause no warning: " .. row[1])
+  end
   for _, row in ipairs{{"math.random()", "x * math.random()"}, {"os.clock()", "x * clock()"}, {"io.open()", "io.open('none') and x or x * 2"},
     {"a coroutine", "x * co()"}} do
     local text = warnings_of(([[
     local clock, co = os.clock, coroutine.wrap(function() while true do coroutine.yield(2) end end)
     rille.graph(function(x) return %s end)(rille.ones{1})]]):format(row[2]))
     tap.ok(text:find(("script.lua:2: graph: the step's function can read %s, whose value stays"):format(row[1]), 1, true), row[1] .. " is reported", text)
+  end
+  -- Lua does not look at the values of a tensor in a branch or a comparison with ==
+  local branch, compared = "branches on a tensor, which counts as true", "compares a tensor with a number by == or ~="
+  for _, row in ipairs{{"if x:gt(0):any() then return x end return x * 2", branch}, {"return x:sum() == 3 and x or x * 2", compared},
+    {"return net(x)", branch}, {"local function f(a) return a ~= 1 and x or -x end return f(x:mean())", compared},
+    {"local m = x.ndim == 1 and x:gt(0) or nil if m then return m:where(x, 1) end return x"}, {"if x.shape[1] == 2 and x:numel() == 2 then return x end return -x"},
+    {"if mask then return x * mask end return x"}, {"return x == mask and x or -x"}} do
+    local text = warnings_of(([[
+    local M = rille.nn.Module:extend("M")
+    function M:forward(x) if x:sum():lt(2) then return x end return -x end
+    local net = M()
+    rille.graph(function(x, mask) %s end)(rille.ones{2}, rille.ones{2}:gt(0))]]):format(row[1]))
+    local line = row[1]:find("net", 1, true) and 2 or 4
+    if row[2] then tap.ok(text:find("warning: script.lua:4: graph: script.lua:" .. line .. " " .. row[2], 1, true), "is reported: " .. row[1], text)
+    else tap.is(text, "", "causes no warning: " .. row[1]) end
   end
   local cut = warnings_of("local o = {} for i = 1, 70000 do o[i] = i end rille.graph(function(x) return x * o[9] end)(rille.ones{1})")
   tap.ok(cut:find("too many values to follow, such as 'o'; changes of these are not noticed", 1, true), "a list that is not followed is reported", cut)

@@ -241,9 +241,9 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
 }
 
 /* Makes the shard at mesh position `pos` by operator calls: moves the tensor to the rank and slices it. So the
- * shard has a gradient. */
+ * shard has a gradient, and a compiled step records the calls. */
 static int
-local_with_grad(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
+local_by_operators(struct rille_tensor *t, const struct layout *here, int pos, struct rille_tensor **out)
 {
     struct rille_session *s = t->s;
     struct builder b = builder_of(&s->context);
@@ -279,7 +279,8 @@ rille_tensor_to_local(struct rille_tensor *t, int rank, struct rille_tensor **ou
     }
     TRY(place_new(s->atlas, l->place->kind, 1, &one, &r, &p));
     here = layout_broadcast(s->atlas, p);
-    if (t->val->needs_grad && s->context.grad) return local_with_grad(t, here, pos, out);
+    if ((t->val->needs_grad && s->context.grad) || (tracing(s) && !layout_has_partial(l)))
+        return local_by_operators(t, here, pos, out);
     TRY(rille_eval(s, 1, &t));
     struct type local = layout_shard(l, &t->val->type, pos);
     struct store *store = store_new(1);

@@ -1,7 +1,13 @@
 /* from_local.c - makes a tensor from one shard per rank. A shard that is on the rank's device already is not moved:
- * the tensor shares its buffer. */
+ * the tensor shares its buffer. If a shard requires a gradient, or in a compiled step, the tensor is the result of
+ * operators. */
+#include "actors/session/build/build.h"
+#include "actors/session/build/build_node.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/layouts.h"
+#include "actors/session/core/tracer.h"
+
+#include "kernels/op/lib/join.h"
 
 #include <stdlib.h>
 
@@ -75,6 +81,54 @@ move_shards(struct rille_session *s, const struct layout *l, struct rille_tensor
     return rille_eval(s, l->place->nrank, moved);
 }
 
+/* Joins the values of the mesh positions that differ on mesh axis a, for all axes; the axis that splits a dimension
+ * last is joined first. x: value by mesh position; receives the result at position 0. */
+static void
+join_axes(struct build *b, const struct layout *l, struct val **x, struct val **group)
+{
+    const struct place *p = l->place;
+    for (int k = p->naxis - 1; k >= 0; k--) {
+        int a = l->order[k], stride = 1;
+        for (int other = a + 1; other < p->naxis; other++) stride *= p->axis[other];
+        for (int pos = 0; pos < p->nrank; pos++) {
+            if (pos / stride % p->axis[a] || !x[pos]) continue;
+            for (int i = 0; i < p->axis[a]; i++) {
+                group[i] = x[pos + i * stride];
+                x[pos + i * stride] = NULL;
+            }
+            x[pos] = b_join(b, l->sbp[a].axis, p->axis[a], group);
+        }
+    }
+}
+
+/* Makes the tensor by operator calls: moves each shard to all ranks and joins the shards. So the shards have
+ * gradients, and a compiled step records the calls. */
+static int
+join_by_operators(struct rille_session *s, const struct layout *l, struct rille_tensor *const *shard,
+                  struct rille_tensor **out)
+{
+    struct builder b = builder_of(&s->context);
+    int n = l->place->nrank, status = 0;
+    struct val **x = must_alloc(2 * sizeof *x * (size_t)n), *v;
+    const struct layout *everywhere = layout_broadcast(s->atlas, l->place);
+    for (int pos = 0; !status && pos < n; pos++)
+        status = build_to_global(&s->context, shard[pos]->val, everywhere, &x[pos]);
+    if (!status) join_axes(&b.base, l, x, x + n);
+    if (!status && b.base.failed) status = err_last();
+    if (!status) status = build_to_global(&s->context, x[0], l, &v);
+    if (!status) *out = tensor_new(s, v, false);
+    free(x);
+    return build_settle(s, status);
+}
+
+static bool
+shards_need_grad(int n, struct rille_tensor *const *shard)
+{
+    for (int i = 0; i < n; i++)
+        if (shard[i]->val->needs_grad) return true;
+    return false;
+}
+
 int
 rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct rille_layout *layout,
                         struct rille_tensor **out)
@@ -92,6 +146,7 @@ rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct r
     joined_type(l, shard, &type);
     TRY(layout_fits(l, &type));
     TRY(check_shards(l, shard, &type));
+    if (tracing(s) || (s->context.grad && shards_need_grad(n, shard))) return join_by_operators(s, l, shard, out);
     struct rille_tensor **moved = must_alloc(sizeof *moved * (size_t)n);
     for (int i = 0; i < n; i++) moved[i] = NULL;
     int status = move_shards(s, l, shard, moved);

@@ -155,21 +155,17 @@ digest_word(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-/* Returns a hash of the table key at -2. It has all bytes of a text of at most 16 bytes; of a longer text, it has the
- * first and last 8 bytes, and the address. */
+/* Returns a hash of the table key at -2. Of a text, it is the address: the code that reads a field has the field's name
+ * as a constant, so a text of another key has another address. */
 static uint64_t
 hash_key(lua_State *L)
 {
-    size_t n = 0;
-    uint64_t h = digest_word(0, (uint64_t)(uintptr_t)lua_topointer(L, -2)), word = 0;
-    if (lua_isinteger(L, -2)) return digest_word(h, (uint64_t)lua_tointeger(L, -2));
-    if (lua_type(L, -2) != LUA_TSTRING) return digest_word(h, (uint64_t)lua_type(L, -2));
-    const char *text = lua_tolstring(L, -2, &n);
-    size_t most = n < sizeof word ? n : sizeof word;
-    memcpy(&word, text, most);
-    h = digest_word(n > 2 * sizeof word ? h : n, word);
-    memcpy(&word, text + n - most, most);
-    return digest_word(h, word);
+    const void *address = lua_topointer(L, -2);
+    if (address) return digest_word(0, (uint64_t)(uintptr_t)address);
+    double real = lua_tonumber(L, -2);
+    uint64_t word;
+    memcpy(&word, &real, sizeof word);
+    return digest_word((uint64_t)lua_type(L, -2), word + (uint64_t)lua_toboolean(L, -2));
 }
 
 /* Returns a hash of the keys of the table at i, which does not depend on their order. */
@@ -263,13 +259,16 @@ push_place(lua_State *L, int h)
         if (!lua_getupvalue(L, h, (int)lua_tointeger(L, h + 1))) lua_pushnil(L);
         return;
     }
-    if (lua_touserdata(L, h + 1) == &keys_key) {
+    const void *key = lua_touserdata(L, h + 1);
+    if (!key && lua_istable(L, h)) {
+        push_field(L, h);
+    } else if (key == &keys_key) {
         lua_pushinteger(L, keys_digest(L, h));
-    } else if (lua_touserdata(L, h + 1) == &digest_key) {
+    } else if (key == &digest_key) {
         lua_pushinteger(L, list_digest(L, h));
-    } else if (lua_touserdata(L, h + 1) == &mode_key) {
+    } else if (key == &mode_key) {
         push_mode(L);
-    } else if (lua_touserdata(L, h + 1) == &meta_key) {
+    } else if (key == &meta_key) {
         if (!lua_getmetatable(L, h)) lua_pushnil(L);
     } else if (lua_istable(L, h)) {
         push_field(L, h);

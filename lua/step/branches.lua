@@ -1,10 +1,11 @@
--- branches.lua - finds code of a rille.per_rank function that branches on a local tensor where Lua raises no error.
+-- branches.lua - finds code that branches on a tensor where Lua raises no error.
 --
--- Lua calls no metamethod when it compares a table with a number for equality, branches on a table, or uses a table as a
--- key. So `mesh:rank() == 0` is false on all ranks, and `if mesh:rank():eq(0) then` is true on all ranks. check(fn)
--- searches the bytecode of the function, and of the functions that it defines or calls. It follows the registers in the
--- order of the instructions, and records which registers hold local tensors. Fields of tables are not followed.
+-- Lua calls no metamethod when it compares a table or a userdata with a number for equality, branches on one, or uses one
+-- as a key. So `x:sum() == 0` is false and `if x:gt(0):any() then` is true, whatever the values. The search reads the
+-- bytecode of a function, and of the functions that it defines or calls. It follows the registers in the order of the
+-- instructions, and records which registers hold tensors. Fields of tables are not followed.
 
+local rille = require "rille"
 local bytecode = require "rille.step.bytecode"
 local check = require "rille.base.check"
 
@@ -18,7 +19,7 @@ local CLOSURE <const>, VARARG <const> = 79, 80
 
 -- ---- values of registers: nil if unknown; otherwise a table ----
 
--- Fields: tensor, true for a local tensor; boolean, true for the result of a comparison; scalar, true if computed from
+-- Fields: tensor, true for a tensor; boolean, true for the result of a comparison; scalar, true if computed from
 -- mesh:rank() and numbers only. A method has the fields name and of (its object). A function has the field run.
 local MESH, TENSOR, SCALAR = {}, {tensor = true}, {tensor = true, scalar = true}
 
@@ -30,7 +31,8 @@ local function called(callee, list, n)
   if not callee then return nil end
   if callee.run then return next(list) and callee.run(list) or nil end
   if callee.of == MESH then return callee.name == "rank" and SCALAR or TENSOR end
-  if not (callee.of and callee.of.tensor) or callee.name == "numel" then return nil end
+  local is_tensor = callee.of and callee.of.tensor and (rille._operator(callee.name) or callee.name == "to" or callee.name == "detach")
+  if not is_tensor then return nil end
   local scalar = callee.of.scalar and n <= 2 and (not list[2] or list[2].scalar)
   return {tensor = true, boolean = booleans[callee.name], scalar = scalar}
 end
@@ -43,17 +45,22 @@ local function computed(a, b)
 end
 
 local scan
-local codes, active -- of the check in progress: parsed code by function; set of the codes whose scan is in progress
+-- of the search in progress: parsed code by function; set of the codes whose scan is in progress; function for findings
+local codes, active, tell
 
--- Returns the value of an upvalue or a global variable that has the Lua value v.
+-- Returns the value of a register that holds the Lua value v: a function of the user's program, or a module of a class
+-- with such a forward method; nil: another value.
 local function of_program(v)
-  if type(v) ~= "function" or check.is_own(v) then return nil end
-  local info = debug.getinfo(v, "S")
+  local class = type(v) == "table" and debug.getmetatable(v)
+  local fn = type(class) == "table" and rawget(class, "forward") or v
+  if type(fn) ~= "function" or check.is_own(fn) then return nil end
+  local info = debug.getinfo(fn, "S")
   if info.what == "C" then return nil end
   return {run = function(list)
-    codes[v] = codes[v] or bytecode.parse(v)
-    return scan(codes[v], info.short_src, list, function(i)
-      local _, value = debug.getupvalue(v, i + 1)
+    codes[fn] = codes[fn] or bytecode.parse(fn)
+    if class then list = table.move(list, 1, codes[fn].parameters, 2, {}) end
+    return scan(codes[fn], info.short_src, list, function(i)
+      local _, value = debug.getupvalue(fn, i + 1)
       return of_program(value), value
     end)
   end}
@@ -126,24 +133,17 @@ effects[TFORCALL] = effects[FORPREP]
 
 -- ---- uses that Lua permits ----
 
-local function fail(s, pc, text)
-  check.fail("per_rank: %s:%d %s", s.file, s.p.lines[pc], text)
-end
-
-local function check_uses(s, pc, code, a, b, c, word)
+-- Calls s.tell(kind, line) for each use at this instruction. Kinds: "number" and "value", a comparison of a tensor for
+-- equality with a number or with any value; "branch"; "key", of a table.
+local function tell_uses(s, pc, code, a, b, c, word)
   local function tensor(r) return s.held[r] and s.held[r].tensor and s.held[r] end
-  local compared = code == EQ and (tensor(a) or tensor(b)) or (code == EQI or code == EQK and s.p.constants[b + 1] == true) and tensor(a)
-  if compared then
-    fail(s, pc, "must compare a local tensor by x:eq(y), which has a result per rank, found == or ~=, whose result is equal on all ranks")
-  end
+  local function report(kind) s.tell(kind, ("%s:%d"):format(s.file, s.p.lines[pc])) end
+  if (code == EQI or code == EQK and s.p.constants[b + 1] == true) and tensor(a) then report "number" end
+  if code == EQ and (tensor(a) or tensor(b)) then report "value" end
   local tested = code == TEST and a or (code == TESTSET or code == NOT) and b
-  if tested and tensor(tested) and tensor(tested).boolean and s.certain[tested] and (code == NOT or word >> 15 & 1 == 0) then
-    fail(s, pc, "must choose by c:where(a, b), found a branch on the local tensor c, which counts as true on all ranks")
-  end
+  if tested and tensor(tested) and tensor(tested).boolean and s.certain[tested] and (code == NOT or word >> 15 & 1 == 0) then report "branch" end
   local key = code == GETTABLE and not tensor(b) and c or code == SETTABLE and b
-  if key and tensor(key) and tensor(key).scalar then
-    fail(s, pc, "must select by index_select or c:where(a, b), found a local tensor as the key of a table, which finds no entry")
-  end
+  if key and tensor(key) and tensor(key).scalar then report "key" end
 end
 
 -- Returns the set of instructions that a jump may lead to.
@@ -157,13 +157,13 @@ end
 
 -- Scans the code p of one function. list: values of its parameters. Returns the value that the function returns.
 function scan(p, file, list, upvalue)
-  local s, targets, result = {p = p, file = file, held = {}, certain = {}, upvalue = upvalue}, jump_targets(p.code), nil
+  local s, targets, result = {p = p, file = file, tell = tell, held = {}, certain = {}, upvalue = upvalue}, jump_targets(p.code), nil
   if active[p] then return nil end
   active[p] = true
   for i = 1, p.parameters do s.held[i - 1] = list[i] end
   for pc, word in ipairs(p.code) do
     local code, a, b, c = word & 0x7f, word >> 7 & 0xff, word >> 16 & 0xff, word >> 24
-    check_uses(s, pc, code, a, b, c, word)
+    tell_uses(s, pc, code, a, b, c, word)
     local effect = effects[code == TAILCALL and CALL or code]
     -- certain: no other path through the code skips this instruction
     if effect then s.held[a], s.certain[a] = effect(s, a, b, c, word), not targets[pc + 1] end
@@ -173,15 +173,11 @@ function scan(p, file, list, upvalue)
   return result
 end
 
-local checked = setmetatable({}, {__mode = "k"})
-
--- Checks fn(mesh, x, ...), which has n tensors as arguments.
-return function(fn, n)
-  local program = not checked[fn] and of_program(fn)
-  if not program then return end
-  local list = {MESH}
-  for i = 1, n do list[i + 1] = TENSOR end
-  codes, active = {}, {}
-  program.run(list)
-  checked[fn] = true
+-- Searches fn. list: values of its arguments. found(kind, line): is called for each finding (tell_uses).
+local function search(fn, list, found)
+  local program = of_program(fn)
+  codes, active, tell = {}, {}, found
+  if program then program.run(list) end
 end
+
+return {search = search, MESH = MESH, TENSOR = TENSOR}
