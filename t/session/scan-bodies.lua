@@ -1,6 +1,7 @@
 -- scan-bodies.lua - tests rille.scan with many functions: values and gradients are those of a Lua loop, eager and
--- compiled, on one device, in split batches, in micro-batches and with recomputation; so are second derivatives. Plans have the same number of tasks for 16 and 1,024
--- positions. Functions that cannot become one operator give the values of a loop, too.
+-- compiled, on one device, in split batches, in micro-batches and with recomputation; so are second derivatives. Plans
+-- have the same number of tasks for 16 and 1,024 positions. Functions that cannot become one operator give the values
+-- of a loop, too.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn <const> = rille.nn
