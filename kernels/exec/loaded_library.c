@@ -23,7 +23,7 @@ typedef const struct rille_operator *const *list_function(uint32_t abi);
 /* Returns true if a file ends before the end of one of its ELF segments. dlopen() maps such a file without an error,
  * and the first access beyond the file's end ends the process (SIGBUS). */
 static bool
-is_cut(const char *file)
+is_incomplete(const char *file)
 {
     bool cut = false;
 #ifdef __linux__
@@ -51,7 +51,7 @@ open_library(const char *path, void **library, const struct rille_operator *cons
 {
     char file[PATH_MAX];
     snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
-    if (is_cut(file)) return fail(E_IO, "expected a shared library: the file is incomplete");
+    if (is_incomplete(file)) return fail(E_IO, "expected a shared library: the file is incomplete");
     *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!*library && access(file, R_OK)) return fail(E_IO, "%s", strerror(errno));
     if (!*library) return fail(E_IO, "expected a shared library: %s", dlerror());
