@@ -298,7 +298,7 @@ tap.group("values with the rows of the batch beside a single row", function()
   local outside, x = rille.full({ROWS, 1}, 2), rille.ones{ROWS, 6}
   for name, make in tap.sorted{
     full = function() return rille.full({ROWS, 1}, 2) end, zeros = function() return rille.zeros{ROWS, 6} end,
-    ones = function() return rille.ones{ROWS, 1} * 2 end, tensor = function() return rille.tensor{{1}, {2}, {3}, {4}}:expand(4, 6) end,
+    ones = function() return rille.ones{ROWS, 1} * 2 end, tensor = function() return rille.tensor(tap.list(ROWS, function(i) return {i} end)) end,
     arange = function() return rille.arange(ROWS):unsqueeze(1) end, outside = function() return outside end,
   } do
     for kind, f in tap.sorted{product = function(x) return x * make() end, sum = function(x) return (x + make()):sum() end,
