@@ -7,9 +7,9 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number causes no new trace: the number becomes an input, unless fn decides by it
-(compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by identity, other
-values by value; of a list of more than 65,536 entries only the length is compared.
+tables and modules. A changed number, also an argument, causes no new trace: the number becomes an input, unless
+fn decides by it (compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by
+identity, other values by value; of a list of more than 65,536 entries only the length is compared.
 Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
