@@ -6,10 +6,10 @@
 -- The rule names the dimensions of operands and results by letters. Each letter makes a claim about operands that are
 -- split along that letter: the result is then split along the letter, too; if no result has the letter, a sum over
 -- ranks is pending (P). A letter in brackets, "[b]", makes no claim. Registration checks every claim on small
--- tensors: the results and gradients of two shards must together equal those of the whole tensors, and the layouts
--- that Rille derives for forward's operators must be the claimed ones, without communication. The gradients must be
--- the derivatives of forward. Calls check the sizes. An operator is a rille.func, so layouts follow from the
--- operators that forward and backward call.
+-- tensors of positive elements, and of elements of both signs if forward accepts these: the results and gradients of
+-- two shards must together equal those of the whole tensors, and the layouts that Rille derives for forward's
+-- operators must be the claimed ones, without communication. The gradients must be the derivatives of forward. Calls
+-- check the sizes. An operator is a rille.func, so layouts follow from the operators that forward and backward call.
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -228,17 +228,21 @@ local function noted(o)
   return setmetatable({has_gradient = has_gradient, fn = func{name = o.name, forward = o.forward, backward = backward}}, {__index = o})
 end
 
--- Checks the gradients and the rule of an operator, on random tensors of the given sizes.
-local function check_claims(given, sizes)
-  local o = noted(given)
-  local operands, size = {}, {}
-  for i, letter in ipairs(o.rule.letters) do size[letter] = sizes[letter] or 2 * i + 2 end
+-- Returns random operands with elements from 1/4 to 1; signed: of both signs. A difference quotient near 0 would be
+-- inexact for functions such as log and abs.
+local function draw(o, size, signed)
+  local operands = {}
   for i, dims in ipairs(o.rule.operands) do
     local shape = {}
     for k, letter in ipairs(dims) do shape[k] = size[letter] end
-    operands[i] = rille.rand(shape, {dtype = "f64"})
+    local x = rille.rand(shape, {dtype = "f64"}) * 0.75 + 0.25
+    operands[i] = signed and rille.rand(shape):lt(0.5):where(x, -x) or x
   end
-  local results, gradients, dy = evaluate(o, operands)
+  return operands
+end
+
+-- Checks the gradients and the rule of an operator on operands, with its results and gradients for them.
+local function check_on(o, size, operands, results, gradients, dy)
   if o.exact then check_gradients(o, operands, results, gradients, dy) end
   for _, letter in ipairs(o.rule.letters) do
     if not o.rule.fixed[letter] then
@@ -247,6 +251,30 @@ local function check_claims(given, sizes)
       check_layouts(o, letter, operands)
     end
   end
+end
+
+local function all_finite(list)
+  for _, y in ipairs(list) do
+    if (y:to("f64") * 0):sum():item() ~= 0 then return false end
+  end
+  return true
+end
+
+-- Draws operands of both signs and checks the operator on them. Does nothing if forward fails for negative elements, or
+-- returns NaN or infinities, as a logarithm does.
+local function check_signed(o, size)
+  local operands = draw(o, size, true)
+  local good, results, gradients, dy = check.try(evaluate, o, operands)
+  if good and all_finite(results) and all_finite(gradients) then check_on(o, size, operands, results, gradients, dy) end
+end
+
+-- Checks the gradients and the rule of an operator, on random tensors of the given sizes.
+local function check_claims(given, sizes)
+  local o, size = noted(given), {}
+  for i, letter in ipairs(o.rule.letters) do size[letter] = sizes[letter] or 2 * i + 2 end
+  local operands = draw(o, size, false)
+  check_on(o, size, operands, evaluate(o, operands))
+  check_signed(o, size)
 end
 
 -- ---- compiling element-wise operators from a formula ----

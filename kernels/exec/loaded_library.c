@@ -14,7 +14,36 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <link.h>
+#endif
+
 typedef const struct rille_operator *const *list_function(uint32_t abi);
+
+/* Returns true if a file ends before the end of one of its ELF segments. dlopen() maps such a file without an error,
+ * and the first access beyond the file's end ends the process (SIGBUS). */
+static bool
+is_incomplete(const char *file)
+{
+    bool cut = false;
+#ifdef __linux__
+    ElfW(Ehdr) head;
+    ElfW(Phdr) segment;
+    FILE *f = fopen(file, "rb");
+    bool elf =
+        f && fread(&head, sizeof head, 1, f) == 1 && !memcmp(head.e_ident, ELFMAG, SELFMAG) && !fseek(f, 0, SEEK_END);
+    uint64_t size = elf ? (uint64_t)ftell(f) : 0;
+    for (int i = 0; elf && !cut && i < head.e_phnum; i++) {
+        bool read = !fseek(f, (long)head.e_phoff + i * head.e_phentsize, SEEK_SET) &&
+                    fread(&segment, sizeof segment, 1, f) == 1;
+        cut = !read || segment.p_offset > size || segment.p_filesz > size - segment.p_offset;
+    }
+    if (f) fclose(f);
+#else
+    (void)file;
+#endif
+    return cut;
+}
 
 /* Opens a library and sets its list of records. A path without '/' is a file of the current folder. */
 static int
@@ -22,6 +51,7 @@ open_library(const char *path, void **library, const struct rille_operator *cons
 {
     char file[PATH_MAX];
     snprintf(file, sizeof file, "%s%s", strchr(path, '/') ? "" : "./", path);
+    if (is_incomplete(file)) return fail(E_IO, "expected a shared library: the file is incomplete");
     *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!*library && access(file, R_OK)) return fail(E_IO, "%s", strerror(errno));
     if (!*library) return fail(E_IO, "expected a shared library: %s", dlerror());

@@ -45,7 +45,7 @@ end
 
 -- Converts a list such as {{2, 0, 1}} to a tensor: positions to i64, booleans to a mask.
 local function list_tensor(x, entry)
-  if #entry ~= 1 then refuse(x, "a list of positions must stand alone in its braces, as in x[{{{2, 0, 1}}}], found %d entries", #entry) end
+  if #entry ~= 1 or next(entry, next(entry)) then refuse(x, "a list of positions must stand alone in its braces, as in x[{{{2, 0, 1}}}], found %d entries", #entry) end
   local first = entry[1]
   while type(first) == "table" do first = first[1] end
   return rille.tensor(entry[1], beside(x, type(first) == "boolean" and "bool" or "i64"))
@@ -85,6 +85,11 @@ end
 local function read_key(x, key)
   local read, axes, rest = {}, 0, nil
   if type(key) ~= "table" then key = {key} end
+  for k in pairs(key) do
+    if math.type(k) ~= "integer" or k < 1 or k > #key then
+      refuse(x, "a key must be a list of positions and ranges without holes, found the field %s; {} is a whole axis", check.shown(k))
+    end
+  end
   for i = 1, #key do
     read[i] = read_entry(x, key[i])
     axes = axes + read[i].axes

@@ -7,9 +7,9 @@ return {
     text = [[
 Compiles a function of tensors: the first call traces it, later calls run the compiled plan.
 The step is traced again if a value that fn reads has changed: shapes and layouts, upvalues, globals, fields of
-tables and modules. A changed number causes no new trace: the number becomes an input, unless fn decides by it
-(compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by identity, other
-values by value; of a list of more than 65,536 entries only the length is compared.
+tables and modules. A changed number, also an argument, causes no new trace: the number becomes an input, unless
+fn decides by it (compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by
+identity, other values by value; of a list of more than 65,536 entries only the length is compared.
 Values of C functions (os.clock, math.random) are not followed.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
@@ -40,7 +40,8 @@ buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zer
   so that changing lengths cause one trace per size. fn gets one more argument, weight: f32, with
   dimensions 0 to axis of the first padded argument; size / length at entries of the arguments, 0 at
   the padding. (losses * weight):mean() is the mean over the entries, also with micro-batches;
-  weight:gt(0) is a mask. A result that fn does not mask depends on the padding.
+  weight:gt(0) is a mask. A result that fn does not mask depends on the padding. A function that
+  does not accept weight is an error, except with cut.
   args = {1, 2}: the arguments to pad, default all tensors that have the axis;
   cut = {1}: results whose axis is cut to the length, default none]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",

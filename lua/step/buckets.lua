@@ -26,8 +26,15 @@ local function check_positions(what, list)
   for _, k in ipairs(list) do check.count(WHO, "an entry of " .. what, k) end
 end
 
--- Converts the option buckets to {sizes =, axis =, args = list or nil, cut = list}.
-function buckets.read(given)
+-- Returns the number of arguments that fn accepts; infinity: any number, or unknown.
+local function parameter_count(fn)
+  local info = type(fn) == "function" and debug.getinfo(fn, "u")
+  return info and not info.isvararg and info.nparams or math.huge
+end
+
+-- Converts the option buckets of a step that calls fn to {sizes =, axis =, args = list or nil, cut = list, accepts = number
+-- of arguments of fn}.
+function buckets.read(given, fn)
   check.that(type(given) == "table", "%s must be a list of sizes such as {64, 128, axis = 1}, found %s", WHO, check.shown(given))
   local sizes, named = {}, {}
   for key, value in next, given do
@@ -43,7 +50,7 @@ function buckets.read(given)
   check.whole(WHO, "axis", o.axis, 0)
   if o.args then check_positions("args", o.args) end
   check_positions("cut", o.cut)
-  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut}
+  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut, accepts = parameter_count(fn)}
 end
 
 -- ---- padding the arguments of a call ----
@@ -140,6 +147,8 @@ end
 -- Calls a step with padded arguments and their weight, and cuts the step's results to the size before padding.
 function buckets.call(o, step, ...)
   local args = table.pack(...)
+  check.that(o.accepts > args.n or #o.cut > 0, "%s: the function must accept the weight of the entries as argument %d, as in (losses * weight):mean(), "
+    .. "because its results include the padding; or cut results to the length: buckets = {..., cut = {1}}", WHO, args.n + 1)
   local positions = padded_positions(o, args)
   local n = true_size(o, args, positions)
   local size = bucket_of(o, n, positions[1])

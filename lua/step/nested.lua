@@ -9,7 +9,7 @@
 --
 -- The step's state is a table of the shell (`traces`), with these fields: tables[i]: the last table passed as
 -- argument i; spread[i]: true if argument i is copied into a holder; holders: the holders, by argument and structure;
--- slots: {holder, key} for each tensor of the present call; templates: the templates, by structure.
+-- slots: {holder, key, name} for each tensor of the present call; templates: the templates, by structure.
 
 local check = require "rille.base.check"
 local layout = require "rille.base.layout"
@@ -60,19 +60,19 @@ end
 -- ---- copying tables among the arguments into holders ----
 
 -- Copies the contents of t into a holder, the table that the step keeps for tables with these keys. Appends the
--- tensors to the list `tensors`, and the place of each tensor in the holder to `slots`.
-local function copy_into(holder, t, who, tensors, slots)
+-- tensors to the list `tensors`, and the place of each tensor in the holder to `slots`. path: name of t in messages.
+local function copy_into(holder, t, path, tensors, slots)
   for key in next, holder do
     if t[key] == nil then holder[key] = nil end
   end
-  for _, key in ipairs(ordered_keys(t, who)) do
-    local v = t[key]
+  for _, key in ipairs(ordered_keys(t, "graph: " .. path)) do
+    local v, name = t[key], ("%s.%s"):format(path, key)
     if layout.is_tensor(v) then
       holder[key] = nil
-      tensors[#tensors + 1], slots[#slots + 1] = v, {holder, key}
+      tensors[#tensors + 1], slots[#slots + 1] = v, {holder, key, name}
     elseif is_plain(v) then
       if not is_plain(holder[key]) then holder[key] = {} end
-      copy_into(holder[key], v, who, tensors, slots)
+      copy_into(holder[key], v, name, tensors, slots)
     else
       holder[key] = v
     end
@@ -96,11 +96,11 @@ function nested.spread(traces, ...)
   for i = 1, args.n do
     local t = args[i]
     if is_plain(t) and is_spread(traces, i, t) then
-      local who = ("graph: argument %d"):format(i)
-      local name = i .. structure_of(t, who, function() return "." end, 1)
+      local path = "argument " .. i
+      local name = i .. structure_of(t, "graph: " .. path, function() return "." end, 1)
       local holder = traces.holders[name] or {}
       traces.holders[name] = holder
-      copy_into(holder, t, who, tensors, traces.slots)
+      copy_into(holder, t, path, tensors, traces.slots)
       args[i] = holder
     end
   end

@@ -97,9 +97,10 @@ local weak = {__mode = "k"}
 --   ignored[holder][key]   true if the place is not followed any more
 --   failed[holder][key]    number of failed attempts to make the place's number live
 --   counts[name]           number of traces that a change of the place with this name has caused
+--   shapes, sizes, values  by name of an argument or dimension: the last shape, the sizes and the values of traces
 local function new_memory()
   return {changed = setmetatable({}, weak), ignored = setmetatable({}, weak), failed = setmetatable({}, weak), counts = {},
-    shapes = {}, values = {}, varying = {}}
+    shapes = {}, sizes = {}, values = {}}
 end
 
 local function field_of(t, holder)
@@ -121,11 +122,11 @@ local function warn_once(format, ...)
   warned[text] = true
 end
 
--- number of traces caused by changes of one variable or field after which a warning is printed
+-- number of traces caused by changes of one variable, field or argument after which a warning is printed
 local OFTEN <const> = 8
 
--- Called before a step is traced again: finds the first variable or field in the list of the last trace that has
--- changed, and counts the change for its name.
+-- Called before a step is traced again: finds the first variable, field or number argument in the list of the last
+-- trace that has changed, and counts the change for its name.
 local function count_change(memory, last)
   local i = last and rille._first_changed(last, 4)
   while i and is_same(last[i + 2], read(last[i], last[i + 1]), 0) do i = rille._first_changed(last, i + 3) end
@@ -133,56 +134,59 @@ local function count_change(memory, last)
   local name = last.names[i]
   memory.counts[name] = (memory.counts[name] or 0) + 1
   if memory.counts[name] ~= OFTEN then return end
-  local number = type(last[i + 2]) == "number"
+  local number, argument = type(last[i + 2]) == "number", name:find("^argument ") ~= nil
   warn_once("the step was traced %d times because '%s' changes from call to call, which is slow; %s", OFTEN + 1, name,
-    number and "pass it as an argument: a tensor or a rille.live number" or "pass it as an argument")
+    number and "pass it as a tensor or a rille.live number" or argument and "call the step with few different values" or "pass it as an argument")
 end
 
--- Records that a part of the arguments, `place`, has the value `now` in a new trace, and had `before` in the last trace.
--- Returns the list of the values if it has just become long; otherwise nil.
-local function count_value(memory, place, before, now)
-  local list = memory.varying[place] or {before}
-  memory.varying[place] = list
-  if before == now then return nil end
-  list[#list + 1] = now
-  return #list == OFTEN + 1 and list or nil
+-- Counts, for each dimension of a tensor, the sizes that differ from those in the last trace. name: "argument 1".
+local function count_sizes(memory, name, shape)
+  local before = memory.shapes[name] or shape
+  for d = 1, #before == #shape and #shape or 0 do
+    local place = ("dimension %d of %s"):format(d - 1, name)
+    local sizes = memory.sizes[place] or {before[d]}
+    if before[d] ~= shape[d] then sizes[#sizes + 1] = shape[d] end
+    if before[d] ~= shape[d] and #sizes == OFTEN + 1 then
+      warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
+        .. "a few sizes: rille.graph(fn, {buckets = {%s, axis = %d}}), and mask the padding (?graph)", #sizes, place,
+        table.concat(sizes, ", "), buckets.suggest(sizes), d - 1)
+    end
+    memory.sizes[place] = sizes
+  end
+  memory.shapes[name] = shape
 end
 
--- type of an argument whose values cause new traces -> remedy
-local remedies = {number = "pass it as a tensor, or as a rille.live number", string = "make a step for each value",
-  ["function"] = "define the function once"}
+-- Counts the different values of an argument that is neither a tensor nor a number. is_copy: the value is the step's
+-- copy of a table; tables with the same keys have the same copy.
+local function count_values(memory, name, value, is_copy)
+  local seen = memory.values[name] or {n = 0, set = setmetatable({}, weak)}
+  memory.values[name] = seen
+  if value == nil or seen.set[value] then return end
+  seen.set[value], seen.n = true, seen.n + 1
+  if seen.n ~= OFTEN + 1 then return end
+  warn_once("the step was traced %d times because %s %s in each call, which is slow; %s", OFTEN + 1, name,
+    is_copy and "has other keys" or "is another " .. type(value),
+    is_copy and "join its tensors, by rille.stack or rille.concat" or "call the step with few different values")
+end
 
--- Called before a step is traced for new arguments: counts, for each dimension, the sizes that differ from those in
--- the last trace, and the numbers, texts and functions.
-local function count_arguments(traces, ...)
+-- Called before a step is traced for new arguments. n: number of arguments; the tensors of tables follow them.
+local function count_arguments(traces, n, ...)
   traces.memory = traces.memory or new_memory()
   local memory, args = traces.memory, table.pack(...)
   for i = 1, args.n do
-    local shape = layout.is_tensor(args[i]) and args[i].shape or {}
-    local before = memory.shapes[i] or shape
-    for d = 1, #before == #shape and #shape or 0 do
-      local place = ("dimension %d of argument %d"):format(d - 1, i)
-      local sizes = count_value(memory, place, before[d], shape[d])
-      if sizes then
-        warn_once("the step was traced %d times because %s has another size in each call (%s), which is slow; pad it to "
-          .. "a few sizes: rille.graph(fn, {buckets = {%s, axis = %d}}), and mask the padding (?graph)", #sizes, place,
-          table.concat(sizes, ", "), buckets.suggest(sizes), d - 1)
-      end
+    local slot = i > n and traces.slots[i - n]
+    local name, value = slot and slot[3] or "argument " .. i, args[i]
+    if layout.is_tensor(value) then
+      count_sizes(memory, name, value.shape)
+    elseif type(value) ~= "number" then
+      count_values(memory, name, value, traces.spread and traces.spread[i])
     end
-    memory.shapes[i] = shape
-    local value, was = args[i], memory.values[i]
-    local kind = type(value)
-    local values = remedies[kind] and type(was) == kind and count_value(memory, "argument " .. i, was, value)
-    if values then
-      warn_once("the step was traced %d times because argument %d has another value in each call%s, which is slow; %s", #values, i,
-        kind == "function" and "" or (" (%s)"):format(table.concat(values, ", ")), remedies[kind])
-    end
-    memory.values[i] = value
   end
 end
 
--- Returns the list of places (holder, key, value) for a new trace of fn with arguments args.
-local function new_list(fn, args, memory)
+-- Returns the list of places (holder, key, value) for a new trace of fn with arguments args. numbers: those arguments
+-- that are numbers.
+local function new_list(fn, args, memory, numbers)
   local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
   put(list, clock, rille._mode_key, read(clock, rille._mode_key))
@@ -195,7 +199,10 @@ local function new_list(fn, args, memory)
   local function count(...) list.counts[#list.counts + 1] = {...} end
   list.walk = reach.new{place = place, count = count, note = note, follows_all = trace.is_users}
   reach.from(list.walk, fn, "the step")
-  for i = 1, args.n do reach.from(list.walk, args[i], "argument " .. i) end
+  for i = 1, args.n do
+    reach.from(list.walk, args[i], "argument " .. i)
+    if numbers[i] then place(numbers, i, numbers[i], "argument " .. i) end
+  end
   list.own = list.n -- index after which places are fields of Rille's objects
   list.settled = reach.hides(list.walk)
   return list
@@ -337,7 +344,7 @@ local function begin(fn, args, traces, near)
   else
     count_change(memory, traces.last)
   end
-  local list = new_list(fn, args, memory)
+  local list = new_list(fn, args, memory, traces.numbers)
   warn_of_branches(fn, args)
   if found then add_numbers(list, found) else traces.last = list end
   return list

@@ -153,5 +153,10 @@ compile list -DLIST=0
 ok "a library without a record is refused" refused "$dir/list.so" "has no operators of version 1"
 echo text >"$dir/text.so"
 ok "a file that is no library is refused" refused "$dir/text.so" "$dir/text.so"
+size=$(stat -c %s "$dir/list.so" 2>/dev/null || stat -f %z "$dir/list.so")
+for i in $(seq 0 31); do head -c $((size * i / 32)) "$dir/list.so" >"$dir/cut$i.so"; done
+go -d cpu:1 -e "for i = 0, 31 do assert(not pcall(rille.load_operators, ('$dir/cut%d.so'):format(i))) end print 'alive'"
+is "a file that was cut at any place is refused" "$stdout" alive
+ok "the message for half of a library says so" refused "$dir/cut8.so" "expected a shared library"
 ok "a missing file is refused" refused "$dir/missing.so" "No such file or directory"
 finish

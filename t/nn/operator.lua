@@ -88,6 +88,34 @@ for _, first in ipairs{false, 1, 0, -1, 1.001} do
 end
 tap.ok(pcall(scaled_product, 1, 2, false), "exact = false accepts another gradient")
 local function rounded(x) return x + (x:round() - x):detach() end
+-- operands of both signs: a backward function that is wrong for negative elements only is refused; a domain of positive
+-- elements, and a kink at 0, are accepted with every seed
+local function with_signs(forward, backward)
+  return function()
+    return rille.operator{name = "signed", rule = "ab->ab", forward = function(ctx, x) ctx:save_for_backward(x) return forward(x) end,
+      backward = function(ctx, dy) return backward(dy, ctx.saved_tensors[1]) end}
+  end
+end
+for name, f in tap.sorted{relu = rille.relu, abs = rille.abs, ["x abs(x)"] = function(x) return x * x:abs() end} do
+  local slope = name == "x abs(x)" and function(dy, x) return dy * x * 2 end or function(dy) return dy end
+  tap.fails(with_signs(f, slope), {"signed: backward has the gradient ", "difference quotient"}, name .. " with the gradient for positive elements is refused")
+end
+for seed = 1, 4 do
+  rille.manual_seed(seed)
+  for name, make in tap.sorted{
+    log = with_signs(rille.log, function(dy, x) return dy / x end),
+    sqrt = with_signs(rille.sqrt, function(dy, x) return dy / x:sqrt() / 2 end),
+    abs = with_signs(rille.abs, function(dy, x) return dy * x:sign() end),
+    ["abs in f32"] = with_signs(function(x) return x:to("f32"):abs() end, function(dy, x) return dy:to("f64") * x:sign() end),
+    ["a checked domain"] = with_signs(function(x)
+      assert(x.placement.device == "meta" or x:min():item() > 0, "expected positive elements")
+      return x * 2
+    end, function(dy) return dy * 2 end),
+  } do
+    tap.ok(pcall(make), ("%s is accepted, seed %d"):format(name, seed))
+  end
+end
+
 tap.fails(function() one("ab->ab", function(x) return x:round() + x - x:detach() end) end, {"gradient 0.", "difference quotient of forward is 0"},
   "a straight-through estimator must say that it is not the derivative")
 tap.ok(pcall(one, "ab->ab", rounded, {exact = false}), "and is accepted then")

@@ -346,7 +346,9 @@ local function range_differs(n, range)
   local want, slopes, leaf = range_positions(range, n), {}, rille.arange(n, {dtype = "f64"}):detach():requires_grad_()
   for i = 1, n do slopes[i] = 0.0 end
   for k, p in ipairs(want) do slopes[p + 1] = k + 0.0 end
-  local y, z = leaf[{range}], leaf:slice{axis = 0, start = range[1], stop = range[2], step = range[3]}
+  local sparse = {} -- the range without entries for nil: #sparse does not count its entries
+  for k, v in pairs(range) do sparse[k] = v end
+  local y, z = leaf[{sparse}], leaf:slice{axis = 0, start = range[1], stop = range[2], step = range[3]}
   local weights = rille.arange(1, #want + 1, {dtype = "f64"})
   local found = {shown({}, y:totable()), shown({}, z:totable()), n > 0 and shown({}, (rille.grad((z * weights):sum(), {leaf})):totable())}
   for i, p in ipairs(want) do want[i] = p + 0.0 end
@@ -441,6 +443,13 @@ for _, case in ipairs{
   {function() return m[{{nil, nil, -1}, {0, 2, 0}}] end, "must not be 0"},
   {function() return m[{{{0, 1}, {1, 0}}}] end, "found 2 entries"},
   {function() return m[{{1, 2, 3, 4}}] end, "found 4 entries"},
+  {function() return m[{{start = 1, stop = 2}}] end, "a range must be {start, stop, step}", "as entry \"st"},
+  {function() return m[{{1, 2, steps = 2}}] end, "found 2 as entry \"steps\""},
+  {function() return m[{[2] = 1}] end, "a key must be a list", "found the field 2"},
+  {function() return m[{0, rows = 1}] end, "a key must be a list", "found the field \"rows\""},
+  {function() return m[{nil, 1}] end, "an entry must be", "found nil"},
+  {function() m[{[2] = 1}] = 0 end, "a key must be a list", "found the field 2"},
+  {function() return m[{{{0, 1}, of = 1}}] end, "a list of positions must stand alone"},
   {function() m[{{{0, 1}}}] = rille.zeros(3) end, "shape {3} cannot be assigned", "{2, 4}"},
   {function() (m + 1)[{{{0}}}] = 1 end, "assign to a copy"},
   {function() return m:masked_fill(m, 1) end, "mask must be a bool tensor"},

@@ -62,11 +62,18 @@ local step = rille.graph(function(x, table, weight) return x * 2, table:sum(), w
 local y, sum, weight = step(rille.ones(3), rille.ones(7))
 tap.is({y:totable(), sum:item()}, {{2.0, 2.0, 2.0}, 7.0}, "only the named arguments are padded, and the named results are cut")
 tap.near(weight:totable(), {4 / 3, 4 / 3, 4 / 3, 0.0}, "the weight is size / length, and 0 at the padding")
-local plain = rille.graph(function(x, k, name) return x:sum() * k, name end, {buckets = {4}})
+local plain = rille.graph(function(x, k, name, _) return x:sum() * k, name end, {buckets = {4}})
 local scaled, name = plain(rille.ones(3), 2, "a")
 tap.is({scaled:item(), name}, {6.0, "a"}, "arguments that are no tensors pass through")
 
+local cut = rille.graph(function(x) return x * 2 end, {buckets = {4, cut = {1}}})
+tap.is(cut(rille.ones(3)):totable(), {2.0, 2.0, 2.0}, "a function whose results are cut need not accept the weight")
+local any = rille.graph(function(...) return (... * select(2, ...)):mean() end, {buckets = {4}})
+tap.near(any(rille.ones(3)):item(), 1, "a function of any number of arguments receives the weight")
+
 for _, case in ipairs{
+  {function() rille.graph(function(x) return x:mean() end, {buckets = {4}})(rille.ones(3)) end, "must accept the weight of the entries as argument 2", "cut = {1}"},
+  {function() rille.graph(function(x, y) return (x * y):mean() end, {buckets = {4}})(rille.ones(3), rille.ones(3)) end, "as argument 3"},
   {function() rille.graph(print, {buckets = 4}) end, "buckets must be a list of sizes", "found 4"},
   {function() rille.graph(print, {buckets = {}}) end, "at least one size"},
   {function() rille.graph(print, {buckets = {8, 4}}) end, "must ascend, found 4 after 8"},

@@ -182,6 +182,22 @@ tap.group("warnings", function()
     end]])
   local _, times = text:gsub("script.lua:5: graph: the step was traced 9 times because 'w' changes from call to call", "")
   tap.is(times, 1, "a step that is traced repeatedly because of one variable names the variable, once")
+  -- kinds of arguments: value in call n, and the warning about it
+  for _, row in ipairs{
+    {"n * 0.5", "a > 3 and x or x * a", "'argument 2' changes from call to call, which is slow; pass it as a tensor"},
+    {"('a'):rep(n)", "x * #a", "argument 2 is another string in each call, which is slow; call the step with few different values"},
+    {"function(y) return y * n end", "a(x)", "argument 2 is another function in each call"},
+    {"rille.nn.Linear(1, 1)", "a(x)", "argument 2 is another table in each call"},
+    {"{k = ('a'):rep(n)}", "x * #a.k", "'argument 2.k' changes from call to call, which is slow; call the step with few different values"},
+    {"{table.unpack({x, x, x, x, x, x, x, x, x, x, x, x}, 1, n)}", "x * #a", "argument 2 has other keys in each call, which is slow; join its tensors"},
+    {"{k = {rille.ones{n}}}", "x * a.k[1]:sum()", "dimension 0 of argument 2.k.1 has another size in each call (1, 2, 3, 4, 5, 6, 7, 8, 9)"},
+  } do
+    local said = warnings_of(([[
+    local x = rille.ones{1}
+    local step = rille.graph(function(x, a) return %s end)
+    for n = 1, 12 do step(x, %s) end]]):format(row[2], row[1]))
+    tap.ok(said:find("script.lua:3: graph: the step was traced 9 times because " .. row[3], 1, true), row[1] .. " as an argument: the warning says why", said)
+  end
   local function sizes(first, last, shape)
     return warnings_of(([[
     local step = rille.graph(function(x, k, y) return y * k end)
@@ -253,14 +269,19 @@ tap.group("numbers", function()
   } do
     local body, most = table.unpack(row)
     for _, step_by in ipairs{1, 0.75} do
-      local fn, set = load(("local k = 0; return function(x) return %s end, function(v) k = v end"):format(body))()
-      local step, right = rille.graph(fn), true
-      for i = 1, 20 do
-        set(i * step_by)
-        right = right and (step(x) - fn(x)):abs():max():item() < 1e-3
+      for _, how in ipairs{"an upvalue", "an argument"} do
+        local fn, set = load((how == "an upvalue" and "local k = 0; return function(x) return %s end, function(v) k = v end"
+          or "return function(x, k) return %s end, print"):format(body))()
+        local step, right = rille.graph(fn), true
+        for i = 1, 20 do
+          local k = i * step_by
+          if how == "an upvalue" then set(k) end
+          right = right and (step(x, k) - fn(x, k)):abs():max():item() < 1e-3
+        end
+        tap.ok(right, ("%s, k is %s: the step computes the same as eagerly"):format(body, how))
+        tap.ok(most == 20 or traces(step) <= most + (step_by % 1 > 0 and 1 or 0),
+          ("k is %s: the number becomes a live number: %d traces for 20 values"):format(how, traces(step)))
       end
-      tap.ok(right, body .. ": the step computes the same as eagerly")
-      tap.ok(most == 20 or traces(step) <= most + (step_by % 1 > 0 and 1 or 0), ("the number becomes a live number: %d traces for 20 values"):format(traces(step)))
     end
   end
   local two = {a = 1.5, b = 2.5}

@@ -1,6 +1,7 @@
 -- scan-bodies.lua - tests rille.scan with many functions: values and gradients are those of a Lua loop, eager and
--- compiled, on one device, in split batches and in micro-batches; plans have the same number of tasks for 16 and 1,024
--- positions. Functions that cannot become one operator give the values of a loop, too.
+-- compiled, on one device, in split batches, in micro-batches and with recomputation; so are second derivatives. Plans
+-- have the same number of tasks for 16 and 1,024 positions. Functions that cannot become one operator give the values
+-- of a loop, too.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 local nn <const> = rille.nn
@@ -171,6 +172,7 @@ local function loop(fn, state, x)
 end
 
 local function scan(fn, state, x) return rille.scan(fn, state, x, {axis = 1}) end
+local function recomputed(fn, state, x) return rille.scan(fn, state, x, {axis = 1, recompute = true}) end
 
 -- Returns loss and gradients: as Lua tables, or as tensors.
 local function train(how, fn, params, first, x)
@@ -178,6 +180,13 @@ local function train(how, fn, params, first, x)
   local loss = 0
   for _, y in ipairs(leaves{state, ys}) do loss = loss + y:to("f64"):square():sum(1):mean() end
   return loss, table.unpack(table.pack(rille.grad(loss, params)))
+end
+
+-- Returns the gradients of a sum of squared gradients.
+local function train_twice(how, fn, params, first, x)
+  local grads, penalty = table.pack(train(how, fn, params, first, x)), 0
+  for k = 2, grads.n do penalty = penalty + grads[k]:square():sum() end
+  return rille.grad(penalty, params)
 end
 
 local function values(...)
@@ -204,6 +213,17 @@ for name, make in tap.sorted(bodies) do
       local want = values(train(loop, fn, params, first, x))
       local about = ("%s, %d positions"):format(name, n)
       tap.near(values(train(scan, fn, params, first, x)), want, about .. ": a loop's loss and gradients", 1e-9, 1e-9)
+      tap.near(values(train(recomputed, fn, params, first, x)), want, about .. ": with recomputation, a loop's", 1e-9, 1e-9)
+      if n < 9 then
+        local twice = values(train_twice(loop, fn, params, first, x))
+        for _, how in ipairs{scan, recomputed} do
+          local good, why = pcall(function()
+            tap.near(values(train_twice(how, fn, params, first, x)), twice, about .. ": a loop's second derivatives", 1e-7, 1e-7)
+          end)
+          tap.ok(good or name == "two_layers" and tap.has(why, "more than 16", "join tensors with rille.concat"),
+            about .. ": second derivatives exist, or have more results than an operator can have", why)
+        end
+      end
       for _, ranks in ipairs{1, 2, 4} do
         local at = {placement = rille.placement("cpu", tap.ranks(ranks)), sbp = "B"}
         local split = x:to_global{placement = at.placement, sbp = "S(0)"}

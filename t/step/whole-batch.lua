@@ -292,6 +292,24 @@ tap.group("calls that combine rows", function()
   end
 end)
 
+-- A micro-batch of one row beside a value with as many rows as the batch: broadcasting would combine each row with
+-- all rows of the value.
+tap.group("values with the rows of the batch beside a single row", function()
+  local outside, x = rille.full({ROWS, 1}, 2), rille.ones{ROWS, 6}
+  for name, make in tap.sorted{
+    full = function() return rille.full({ROWS, 1}, 2) end, zeros = function() return rille.zeros{ROWS, 6} end,
+    ones = function() return rille.ones{ROWS, 1} * 2 end, tensor = function() return rille.tensor(tap.list(ROWS, function(i) return {i} end)) end,
+    arange = function() return rille.arange(ROWS):unsqueeze(1) end, outside = function() return outside end,
+  } do
+    for kind, f in tap.sorted{product = function(x) return x * make() end, sum = function(x) return (x + make()):sum() end,
+      choice = function(x) return rille.where(make():gt(0), x, 0):mean() end} do
+      tap.fails(function() rille.graph(f, {micro_batches = ROWS})(x) end, {"combines rows of the batch"}, ("%s, %s: is refused"):format(name, kind))
+    end
+  end
+  local same = rille.graph(function(x) return x * rille.full({x.shape[1], 1}, 2) end, {micro_batches = ROWS})
+  tap.is(same(x):totable(), (x * 2):totable(), "a constant with the rows of the argument is accepted")
+end)
+
 -- Checks losses and metrics that are means and sums. Each must have the value and gradient of the complete batch, or
 -- be refused.
 tap.group("functions of means", function()

@@ -75,6 +75,7 @@ struct reading {
     struct call call;
     struct type in[OPERANDS], out[OP_OUT];
     bool sums;   /* an operand is a micro-batch's addend of a sum over the batch */
+    bool single; /* a micro-batch has one row, which counts as the rows of the batch in the signatures */
     bool strict; /* means must be those of the whole batch, not those of the micro-batch */
     bool linear; /* treats means as addends of a sum, to test whether the call is linear in means */
     int blocks;  /* number of row blocks (val->blocks), equal for all operands with rows; 0: the numbers differ */
@@ -96,7 +97,8 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
         return share == SHARE_SUM ? FITS : alike && share != SHARE_FROM_MEANS && r->sums ? CONVERTED : NEVER;
     if (want.kind == SBP_P) return share == (want.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN) ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
-    if (want.kind == SBP_S && share == SHARE_ROWS) return rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
+    if (want.kind == SBP_S && (share == SHARE_ROWS || r->single))
+        return share == SHARE_ROWS && rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
         return (r->strict ? share == SHARE_WHOLE && value_repeats(v, want.axis) : alike) ? REPEATED : NEVER;
     if (is_mean(v) && r->strict) return REPLACED;
@@ -152,11 +154,13 @@ has_one_row(int nin, struct val *const *in)
     return false;
 }
 
-static int
+static bool
 infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, struct sig_list *list)
 {
-    TRY(call_infer(&s->calls.scratch, &r->call, rule));
-    return sig_axis(&s->calls.scratch, &r->call, rule, list);
+    if (!call_infer(&s->calls.scratch, &r->call, rule) && !sig_axis(&s->calls.scratch, &r->call, rule, list))
+        return true;
+    err_clear();
+    return false;
 }
 
 /* Returns true if each of n equal parts of the rows consists of complete segments (rows between shard boundaries,
@@ -271,14 +275,12 @@ read_signatures(struct rille_session *s, struct reading *r, int nin, struct val 
 {
     struct rule rule;
     struct sig_list list;
-    operand_types(r, nin, in, has_one_row(nin, in) ? trace_microbatches(s) : 1);
-    if (infer_signatures(s, r, &rule, &list)) {
-        err_clear();
+    r->single = has_one_row(nin, in);
+    operand_types(r, nin, in, r->single ? trace_microbatches(s) : 1);
+    if (!infer_signatures(s, r, &rule, &list)) {
+        r->single = false;
         operand_types(r, nin, in, 1);
-        if (infer_signatures(s, r, &rule, &list)) {
-            err_clear();
-            return;
-        }
+        if (!infer_signatures(s, r, &rule, &list)) return;
     }
     for (int i = 0; i < list.nsig; i++) try_signature(r, &rule, &list.sig[i], nin, in);
 }
@@ -386,8 +388,7 @@ divides_by_count(const struct node *n)
     return share == SHARE_ROWS || share == SHARE_OTHER;
 }
 
-/* Returns the type of the operand over whose rows v is a sum; NULL: unknown. *rows: the operand's dimension of
- * rows. */
+/* Returns the type of the operand over whose rows v is a sum; NULL: unknown. *rows: the dimension of the rows. */
 static const struct type *
 type_summed(const struct val *v, int *rows)
 {
@@ -428,8 +429,7 @@ is_linear_in_means(struct rille_session *s, const struct node *n, struct reading
     return r->cost < NEVER && r->share[0] == SHARE_SUM;
 }
 
-/* Returns true if a composite divides a sum over rows by a number other than the number of rows, as an unbiased
- * variance does. */
+/* Returns true if a composite, such as an unbiased variance, divides a sum over rows by another number than theirs. */
 static bool
 divides_by_less(const struct node *n)
 {

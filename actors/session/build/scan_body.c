@@ -76,7 +76,9 @@ list_inputs_and_results(struct writer *w)
     list_results(w, c->sum.n, c->total);
     list_results(w, c->noutput, c->output);
     if (w->nresult <= OP_OUT) return 0;
-    return fail(E_ARG, "the function has %d states, outputs and gradients, more than %d", w->nresult, OP_OUT);
+    return fail(E_ARG,
+                "the function has %d states, outputs and gradients, more than %d; join tensors with rille.concat",
+                w->nresult, OP_OUT);
 }
 
 /* ---- finding the nodes of the body ---- */

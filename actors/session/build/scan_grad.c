@@ -77,7 +77,7 @@ run_again(const struct backward *w, struct val **stack)
     struct str text = {0};
     int64_t number;
     if (nstate_or_sum(b) + b->nstate > OP_OUT) return fail(E_STATE, "the function of rille.scan has too many states");
-    str_addn(&text, b->text, strcspn(b->text, ">"));
+    str_addn(&text, b->text, (size_t)(strrchr(b->text, '>') - b->text)); /* earlier '>' belong to nested bodies */
     for (int k = 0; k < nstate_or_sum(b); k++) str_addf(&text, "%s%d", k ? "," : ">", b->result[k]);
     for (int k = 0; k < b->nstate; k++) str_addf(&text, ",%d", k);
     int status = body_number(str_text(&text), &number);

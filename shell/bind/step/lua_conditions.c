@@ -52,12 +52,13 @@ begin_list(lua_State *L, int pattern)
 }
 
 void
-conditions_sizes(lua_State *L, int last)
+conditions_sizes(lua_State *L, int args, int last)
 {
     push_hook(L, "sizes");
     lua_getiuservalue(L, 1, 2);
+    lua_pushinteger(L, args - 1);
     for (int i = 2; i <= last; i++) lua_pushvalue(L, i);
-    lua_call(L, last, 0);
+    lua_call(L, last + 1, 0);
 }
 
 void

@@ -7,9 +7,9 @@
 
 /* index of the compiled step's user value (lua_setiuservalue) that holds the last trace's conditions */
 enum { GRAPH_CONDITIONS = 3 };
-/* Warns, before a trace, if an argument whose sizes change has often caused new traces. The arguments are at
- * indices 2 to last. */
-void conditions_sizes(lua_State *L, int last);
+/* Warns, before a trace, if a changed argument has often caused new traces. The arguments are at indices 2 to args,
+ * and the tensors of tables among them at args + 1 to last. */
+void conditions_sizes(lua_State *L, int args, int last);
 void push_hook(lua_State *L, const char *name); /* pushes the function `name` of lua/step/trace.lua */
 /* Begins a list of the conditions of a trace: the values that the traced function reads. pattern: stack index of
  * the table of the call's arguments, with a marker in place of each tensor. */

@@ -192,7 +192,8 @@ buckets_option(lua_State *L, int i)
     }
     push_hook(L, "read_buckets");
     lua_insert(L, -2);
-    lua_call(L, 1, 1);
+    lua_pushvalue(L, 1);
+    lua_call(L, 2, 1);
     lua_setiuservalue(L, -2, GRAPH_BUCKETS);
 }
 

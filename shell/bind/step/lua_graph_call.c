@@ -49,15 +49,16 @@ has_table(lua_State *L, int first, int last)
 
 /* A call in progress. Stack indices: the arguments are at 2 to `args`. If some arguments are tables with tensors
  * (lua/step/nested.lua), these tensors are at args + 1 to `last`. The call's pattern, a table of its values with
- * a marker in place of each tensor, is at `pattern`. in: all tensors, in the order of their indices. nresult:
- * number of the function's results if they include tables with tensors, else -1. */
+ * a marker in place of each tensor and each number, is at `pattern`. in: all tensors, in the order of their indices.
+ * nresult: number of the function's results if they include tables with tensors, else -1. */
 struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
     int nin, args, last, pattern, nresult;
 };
 
-/* Pushes the pattern of a call: a table of the values from first to last, with a marker in place of each tensor. */
+/* Pushes the pattern of some values: a table of the values from first to last, with a marker in place of each tensor.
+ */
 static void
 push_pattern(lua_State *L, int first, int last)
 {
@@ -70,6 +71,48 @@ push_pattern(lua_State *L, int first, int last)
         lua_rawseti(L, -2, i - first + 1);
     }
     field_integer(L, "n", last - first + 1);
+}
+
+static const char number_key; /* its address stands for a number in the pattern of a call */
+
+/* Replaces each number in the pattern of a call by a marker, and stores the number in the table `numbers` of the
+ * traces. There lua/step/trace.lua follows it like a number that the function reads. */
+static void
+set_numbers(lua_State *L, const struct step_call *c)
+{
+    lua_getiuservalue(L, 1, 2);
+    if (lua_getfield(L, -1, "numbers") == LUA_TNIL) {
+        lua_newtable(L);
+        lua_pushvalue(L, -1);
+        lua_setfield(L, c->pattern + 1, "numbers");
+        lua_replace(L, -2);
+    }
+    for (int i = 2; i <= c->args; i++) {
+        bool number = lua_type(L, i) == LUA_TNUMBER;
+        if (number) {
+            lua_pushlightuserdata(L, (void *)&number_key);
+            lua_rawseti(L, c->pattern, i - 1);
+        }
+        lua_pushnil(L);
+        if (number) lua_copy(L, i, -1);
+        lua_rawseti(L, -2, i - 1);
+    }
+    lua_settop(L, c->pattern);
+}
+
+/* The function and its arguments are above the pattern. Puts live numbers in place of arguments that are numbers, if
+ * lua/step/trace.lua has put them into the table `numbers`. */
+static void
+get_numbers(lua_State *L, const struct step_call *c)
+{
+    lua_getiuservalue(L, 1, 2);
+    lua_getfield(L, -1, "numbers");
+    for (int i = 2; i <= c->args; i++) {
+        if (lua_type(L, i) != LUA_TNUMBER) continue;
+        lua_rawgeti(L, -1, i - 1);
+        lua_replace(L, c->pattern + i);
+    }
+    lua_pop(L, 2);
 }
 
 /* Returns true if the two patterns at the top of the stack are equal, that is, two calls differ only in their
@@ -246,6 +289,7 @@ trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
     lua_settop(L, c->pattern);
     push_call(L, c);
     int failed = conditions_enter(L);
+    if (!failed) get_numbers(L, c);
     shell_of(L)->tracing = c->g;
     if (!failed) failed = call_function(L, c, LUA_MULTRET);
     shell_of(L)->tracing = NULL;
@@ -305,7 +349,7 @@ make_trace(lua_State *L, struct step_call *c)
     struct graph *g = c->g;
     if (g->ntrace == MAX_TRACES) forget_trace(L, g);
     luaL_checkstack(L, c->last + 8, "graph");
-    conditions_sizes(L, c->last);
+    conditions_sizes(L, c->args, c->last);
     struct rille_graph *made = g->trace[g->ntrace] = trace_call(L, c);
     push_record(L, c);
     lua_getiuservalue(L, 1, 2);
@@ -466,6 +510,7 @@ graph_run(lua_State *L)
     c.nin = list_graph_tensors(L, 2, c.last, c.in);
     push_pattern(L, 2, c.last);
     c.pattern = lua_gettop(L);
+    set_numbers(L, &c);
     int k = find_trace(L, &c, &near);
     if (k >= 0 && c.g->check) check_trace(L, &c, k);
     if (k < 0 && near >= 0 && replace_trace(L, &c, near)) k = near;

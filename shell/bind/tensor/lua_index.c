@@ -74,7 +74,7 @@ pick_range(lua_State *L, int i, int axis, int64_t size, struct pick *p)
     if (n > 3) index_error(L, "index: a range must be {start, stop, step}, found %d entries for axis %d", n, axis);
     for (int k = 0; k < n; k++, lua_pop(L, 1)) {
         lua_rawgeti(L, i, k + 1);
-        if (!lua_isnil(L, -1) && !whole_at(L, -1, &v[k]))
+        if (!whole_at(L, -1, &v[k]))
             index_error(L, "index: a range must be integers {start, stop, step}, found %s", what_is(L, -1));
     }
     if (v[2] == 0) index_error(L, "index: the step of a range must not be 0");
@@ -155,8 +155,18 @@ squeeze_top(lua_State *L, int axis)
 
 /* ---- keys that lua/base/index.lua reads ---- */
 
-/* Returns true if entry k of the key at i needs lua/base/index.lua: a range with a negative step, a list of positions,
- * a tensor or a text. */
+/* Returns true if the table at i is a list without holes and without other keys. */
+static bool
+is_list(lua_State *L, int i)
+{
+    lua_Unsigned n = 0;
+    lua_pushnil(L);
+    for (; lua_next(L, i); lua_pop(L, 1)) n++;
+    return n == lua_rawlen(L, i);
+}
+
+/* Returns true if entry k of the key at i needs lua/base/index.lua: a range with a hole or a negative step, a list of
+ * positions, a tensor or a text. */
 static bool
 is_rich_entry(lua_State *L, int i, int k)
 {
@@ -164,7 +174,7 @@ is_rich_entry(lua_State *L, int i, int k)
     bool rich = type == LUA_TSTRING || tensor_test(L, -1);
     if (type == LUA_TTABLE) {
         int64_t step = 1;
-        rich = lua_rawgeti(L, top + 1, 1) == LUA_TTABLE;
+        rich = !is_list(L, top + 1) || lua_rawgeti(L, top + 1, 1) == LUA_TTABLE;
         lua_rawgeti(L, top + 1, 3);
         rich = rich || (whole_at(L, -1, &step) && step < 0);
     }
@@ -177,8 +187,8 @@ is_rich_entry(lua_State *L, int i, int k)
 static bool
 index_by_module(lua_State *L, const char *name, int nresult)
 {
-    bool rich = tensor_test(L, 2);
-    for (int k = 1; !rich && lua_istable(L, 2) && k <= (int)lua_rawlen(L, 2); k++) rich = is_rich_entry(L, 2, k);
+    bool table = lua_istable(L, 2), rich = tensor_test(L, 2) || (table && !is_list(L, 2));
+    for (int k = 1; !rich && table && k <= (int)lua_rawlen(L, 2); k++) rich = is_rich_entry(L, 2, k);
     if (!rich) return false;
     int n = lua_gettop(L);
     look_push(L, "rille.base.index", name);
