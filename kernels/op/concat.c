@@ -1,6 +1,5 @@
 /* concat.c - joins tensors along an axis. The axis must not be split over ranks. The result may be rounded to another
  * float dtype. */
-#include "kernels/op/lib/join.h"
 #include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/copies.h"
@@ -121,23 +120,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 }
 
 static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
-
-struct val *
-b_join(struct build *b, int64_t axis, int32_t n, struct val **x)
-{
-    struct attr attr[OP_ATTR];
-    op_attr_defaults(&op_concat, attr);
-    attr_int(&op_concat, attr, "axis", axis);
-    while (n > 1) {
-        for (int32_t i = 0; i < n; i++)
-            if (!x[i]) return NULL; /* an earlier call has failed */
-        int32_t left = 0;
-        for (int32_t i = 0; i < n; i += MOST)
-            x[left++] = n - i == 1 ? x[i] : b_call(b, &op_concat, MIN(MOST, n - i), x + i, attr);
-        n = left;
-    }
-    return x[0];
-}
 
 const struct op op_concat = {
     .name = "concat",

@@ -1,4 +1,4 @@
-/* join.h - joins values along an axis in gradients and composites; kernels/op/concat.c defines it.
+/* join.h - joins values along an axis in gradients and composites.
  *
  * The calls belong to the builder's call in progress. Session's thread. */
 #ifndef RILLE_KERNELS_OP_JOIN_H
