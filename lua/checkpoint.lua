@@ -635,6 +635,31 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
+-- Returns the state of the parts and a note as text, and the tensors by name, without pending reductions.
+function checkpoint._state(who, parts, note)
+  local state, tensors = state_of(parts)
+  state.step, state.note = 0, note
+  local text, why = state_text.encode(state, "note")
+  check.that(text, "%s: %s", who, why)
+  for name, t in pairs(tensors) do
+    if is_partial(t) then
+      tensors[name] = rille.no_grad(t.to_global, t, {placement = t.placement, sbp = layout.replicated(t.placement)})
+    end
+  end
+  return text, tensors
+end
+
+-- Restores the parts from a text and tensors of checkpoint._state(); contents and read: as for restore(). Returns true
+-- and the note; nil and the reason if the values are damaged.
+function checkpoint._restore(who, path, text, contents, parts, read)
+  local saved = state_text.decode(text)
+  check.that(is_ours(saved), "%s: %s is not a state of rille.snapshot", who, path)
+  local good, why = rille.no_grad(restore, who, {path = path, contents = contents, saved = saved}, parts, read)
+  return good, good and saved.note or why
+end
+
+function checkpoint._check_parts(who, parts) check_parts(who, parts, {}) end
+
 -- Copies the state of a training run from parts to other parts of the same form, whose layouts and placements may
 -- differ.
 function checkpoint._copy(who, from, to)

@@ -44,6 +44,7 @@ struct memory {
      * cannot read */
     struct memory_heap *heap;
     int nheap;
+    void *note[KEPT_SLOTS]; /* notes of snapshots (kept.h), by slot; NULL: none */
 };
 
 /* The lock guards the fields that may change. Fields that only the session's thread uses need no lock. */
@@ -110,6 +111,11 @@ struct cluster {
         struct segment *own, *bus;
         char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of `own` and of `bus` */
     } hosts;
+    struct { /* hosts with the snapshot of an earlier controller (keep.c), by order of memories in this job */
+        struct kept_place *place;
+        int n;
+        int turn; /* slot for the next description of a snapshot of this job */
+    } kept;
     struct { /* the devices of all workers; a rank's devices are added when the rank is present for the first time */
         struct device_counts devices;
         struct range *range;

@@ -118,8 +118,9 @@ struct member_info {
     int peer; /* number of the worker's link; -1: none */
     /* number of the memory (one per host) of the worker; -1 until every rank was present once */
     int memory;
-    char *host, *devices, *gpus;         /* gpus: description of the GPUs of the worker (gpus.h) */
-    uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
+    char *host, *devices, *gpus; /* gpus: description of the GPUs of the worker (gpus.h) */
+    /* isa: instruction sets that the worker's matrix products may use; hello: flags of HELLO */
+    uint32_t pid, cores, abilities, isa, hello;
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
@@ -239,7 +240,9 @@ enum { REFUSE_LOST = 1 };
 enum { CONNECT_VALUES = 1 }; /* flag of CONNECT */
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
-enum { HOLD_GIVE = 1 };
+enum { HELLO_KEEPS = 1, HELLO_KEPT = 2, HELLO_RETURNS = 4 };
+enum { HOLD_GIVE = 1, HOLD_KEPT = 2 };
+enum { FETCH_KEPT = 1 };
 enum { FILED_MORE = 1 };
 enum { REPORT_WORKS = 1 };
 
@@ -298,6 +301,8 @@ uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number o
  * rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
+/* Records that no member keeps a snapshot of an earlier controller any more. */
+void coordinator_kept_dropped(struct coordinator *c);
 /* Returns the rank that runs a slot (device thread) in the current epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
 /* The memory of a host. Memories get their numbers when every rank is present for the first time. */

@@ -37,7 +37,8 @@ struct session_snapshots {
         int64_t snapshot; /* number of snapshots taken before that loss */
         int times;        /* number of losses in succession at this call, without a new snapshot in between */
     } loss;
-    struct str wrong; /* text: the workers whose replicas the last comparison found to be wrong */
+    struct kept_description *kept; /* snapshot of an earlier controller (durable/kept.h); NULL: not read */
+    struct str wrong;              /* text: the workers whose replicas the last comparison found to be wrong */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */

@@ -13,6 +13,7 @@
  * is left, recovery uses the previous snapshot, if the user keeps two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/kept.h"
 #include "actors/session/durable/replica.h"
 #include "actors/session/run/run.h"
 
@@ -64,20 +65,23 @@ has_bytes(const struct val *v)
     return will && v->layout->place->kind != DEV_META;
 }
 
+/* Returns true if a snapshot keeps the tensor: the tensor is a variable, or belongs to the state. */
 static bool
-is_variable(const struct rille_tensor *t)
+is_saved(const struct rille_tensor *t, const struct rille_state *state)
 {
-    return t->leaf && t->nref > 0 && has_bytes(t->val);
+    bool named = t->leaf;
+    for (int i = 0; state && i < state->n && !named; i++) named = state->tensor[i] == t;
+    return named && t->nref > 0 && has_bytes(t->val);
 }
 
 /* Computes all uncomputed variables and gradients in one run. */
 static int
-compute(struct rille_session *s, int32_t count)
+compute(struct rille_session *s, const struct rille_state *state, int32_t count)
 {
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * count + 1));
     int n = 0;
     for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) {
-        if (!is_variable(t)) continue;
+        if (!is_saved(t, state)) continue;
         v[n++] = t->val;
         if (t->grad && has_bytes(t->grad->val)) v[n++] = t->grad->val;
     }
@@ -177,18 +181,18 @@ snapshot_look(struct rille_session *s)
 }
 
 static int
-snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
+snapshot_take(struct rille_session *s, int keep, const struct rille_state *state, struct snapshot **out)
 {
     int32_t n = 0;
-    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) n += is_variable(t);
-    TRY(compute(s, n));
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) n += is_saved(t, state);
+    TRY(compute(s, state, n));
     struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
     p->seed = s->random.seed;
     p->ordinal = s->random.ordinal;
     p->number = ++s->snapshots.n;
     p->keep = keep;
     for (struct rille_tensor *t = s->handles.tensors; t; t = t->next)
-        if (is_variable(t)) keep_variable(t, &p->kept[p->n++]);
+        if (is_saved(t, state)) keep_variable(t, &p->kept[p->n++]);
     *out = p;
     keep_sums(s, p);
     int status = keep_spares(s, p);
@@ -196,8 +200,36 @@ snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
     return status;
 }
 
+/* Returns the snapshot's copy of a tensor's value. */
+static const struct copy *
+copy_of(const struct snapshot *p, const struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        if (p->kept[i].t == t) return &p->kept[i].copy[VALUE];
+    return NULL;
+}
+
+/* Stores the state with the workers, when the copies on other hosts and the digests are complete. */
+static int
+store_state(struct rille_session *s, struct snapshot *p, const struct rille_state *state)
+{
+    TRY(end_copying(p, true));
+    TRY(copying_end(&p->summing, true));
+    const struct copy **copy = must_alloc(sizeof(*copy) * (size_t)(state->n + 1));
+    int status = 0;
+    for (int i = 0; i < state->n && !status; i++) {
+        copy[i] = copy_of(p, state->tensor[i]);
+        if (!copy[i] || layout_has_partial(copy[i]->layout))
+            status = fail(E_STATE, "snapshot: expected a value without a pending reduction for '%s', found %s",
+                          state->name[i], copy[i] ? "a partial one" : "none");
+    }
+    if (!status) status = kept_store(s, p->number, state, copy);
+    free(copy);
+    return status;
+}
+
 int
-rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest)
+rille_snapshot(struct rille_session *s, int keep, const struct rille_state *state, int64_t *number, int64_t *oldest)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(number, "number", __func__));
@@ -208,9 +240,10 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     struct session_snapshots *h = &s->snapshots;
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     s->remote.after_run = snapshot_look;
-    TRY(snapshot_take(s, keep, &h->taken));
+    TRY(snapshot_take(s, keep, state, &h->taken));
+    if (state) TRY(settle_snapshot(h, store_state(s, h->taken, state)));
     /* without an earlier snapshot, recovery needs this one, so waits for its copies */
-    if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    if (!h->last && h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     snapshot_look(s);
     *number = h->n;
     *oldest = h->before ? h->before->number : h->last->number;

@@ -1,0 +1,198 @@
+/* keep.c - stores descriptions of snapshots with the workers, and finds those of an earlier controller. */
+#include "actors/cluster/controller/controller_inner.h"
+
+#include "runtime/base/error.h"
+#include "runtime/data/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- storing ---- */
+
+/* Returns true if a present worker has this flag of HELLO. */
+static bool
+any_says(struct cluster *c, uint32_t flag)
+{
+    bool any = false;
+    pthread_mutex_lock(&c->lock);
+    for (int r = 0; r < c->options.world; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        any |= m->state >= MEMBER_PRESENT && m->state <= MEMBER_BUSY && m->hello & flag;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return any;
+}
+
+bool
+cluster_keeps(struct cluster *c)
+{
+    return any_says(c, HELLO_KEEPS);
+}
+
+bool
+cluster_took_over(struct cluster *c)
+{
+    return any_says(c, HELLO_RETURNS);
+}
+
+static bool
+is_inhabited(struct cluster *c, int memory)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is = coordinator_inhabited(c->c, memory);
+    pthread_mutex_unlock(&c->lock);
+    return is;
+}
+
+static int
+write_at(const struct memory *m, size_t at, const void *from, size_t bytes)
+{
+    struct segment *s = m->heap[0].segment;
+    if (s != m->of->hosts.own) return remote_access_store(m->of->reach, m->number, at, from, bytes);
+    memcpy(segment_base(s) + at, from, bytes);
+    return 0;
+}
+
+/* Writes the note of a snapshot to a host's memory. Sets *slot to the slot that will refer to it. The slot's former
+ * note, two snapshots old, is freed. */
+static int
+write_note(struct memory *m, int at_slot, uint64_t number, const struct kept_ranges *r, const struct str *text,
+           struct kept_slot *slot)
+{
+    struct segment *s = m->heap[0].segment;
+    void **at = &m->note[at_slot];
+    struct str note = {0};
+    if (*at) segment_give(s, *at);
+    kept_note_write(&(struct kept_note){(uint64_t)m->number, (uint64_t)r->n, text->len, r->range, text->text}, &note);
+    *at = segment_take(s, note.len);
+    size_t first = *at ? (size_t)((char *)*at - segment_base(s)) : 0;
+    int status = *at ? write_at(m, first, note.text, note.len)
+                     : fail(E_MEMORY, "snapshot: no memory for its description of %zu bytes", note.len);
+    *slot = kept_slot_of(number, m->of->job_id, first, &note);
+    str_free(&note);
+    return status ? status : segment_hold(s, 0, SEGMENT_HEAD, false);
+}
+
+int
+cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *ranges, const struct str *text)
+{
+    struct kept_slot *slot = must_alloc(sizeof *slot * (size_t)(c->hosts.nmemory + 1));
+    int status = 0, turn = c->kept.turn;
+    for (int m = 0; m < c->hosts.nmemory && !status; m++)
+        if (is_inhabited(c, m)) status = write_note(&c->hosts.memory[m], turn, number, &ranges[m], text, &slot[m]);
+    for (int m = 0; m < c->hosts.nmemory && !status; m++)
+        if (slot[m].number) status = write_at(&c->hosts.memory[m], sizeof *slot * (size_t)turn, &slot[m], sizeof *slot);
+    if (!status) c->kept.turn = (turn + 1) % KEPT_SLOTS;
+    free(slot);
+    return status;
+}
+
+/* ---- finding ---- */
+
+/* A host whose workers keep memory of an earlier controller. rank: worker that answers for it; memory: number of the
+ * memory in that controller's job. */
+struct kept_place {
+    int rank;
+    uint64_t memory;
+    struct kept_host found;
+    struct str note[KEPT_SLOTS];
+};
+
+/* Returns the lowest present rank, from `rank` on, on the host of a memory, that keeps memory; -1: none. */
+static int
+next_keeper(struct cluster *c, int memory, int rank)
+{
+    pthread_mutex_lock(&c->lock);
+    for (; rank < c->options.world; rank++) {
+        const struct member_info *m = coordinator_member(c->c, rank);
+        if (m->state >= MEMBER_PRESENT && m->state <= MEMBER_BUSY && m->memory == memory && m->hello & HELLO_KEPT)
+            break;
+    }
+    int found = rank < c->options.world ? rank : -1;
+    pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
+/* Reads the note of a slot. Ignores a note that is not complete, or that is of this job. */
+static int
+read_note(struct cluster *c, const struct kept_slot *slot, int i, struct kept_place *out)
+{
+    enum { MOST = 1 << 30 };
+    struct kept_note note;
+    if (!kept_slot_is_whole(slot) || slot->bytes > MOST || !memcmp(slot->job, c->job_id, KEPT_JOB)) return 0;
+    char *bytes = must_alloc(slot->bytes + 1);
+    int status = remote_access_fetch_kept(c->reach, out->rank, slot->at, bytes, slot->bytes);
+    if (!status && kept_note_read(slot, bytes, &note)) {
+        out->found.number[i] = slot->number;
+        memcpy(out->found.job, slot->job, KEPT_JOB);
+        out->memory = note.memory;
+        str_addn(&out->note[i], note.text, note.ntext);
+    }
+    free(bytes);
+    return status == E_BUS ? 0 : status;
+}
+
+/* Reads the notes that a worker keeps, then makes the worker free the memory that their snapshots do not need. */
+static int
+read_place(struct cluster *c, struct kept_place *out)
+{
+    struct kept_slot slot[KEPT_SLOTS];
+    int status = remote_access_fetch_kept(c->reach, out->rank, 0, slot, sizeof slot);
+    for (int i = 0; i < KEPT_SLOTS && !status; i++) status = read_note(c, &slot[i], i, out);
+    if (!status) status = remote_access_hold_kept(c->reach, out->rank, false);
+    return status == E_BUS ? 0 : status;
+}
+
+static int
+find_places(struct cluster *c)
+{
+    c->kept.place = must_realloc(c->kept.place, sizeof *c->kept.place * (size_t)c->hosts.nmemory);
+    c->kept.n = 0;
+    for (int m = 0; m < c->hosts.nmemory; m++) {
+        struct kept_place p = {.rank = next_keeper(c, m, 0)};
+        int status = p.rank < 0 ? 0 : read_place(c, &p);
+        if (p.found.number[0] || p.found.number[1]) c->kept.place[c->kept.n++] = p;
+        if (status) return status;
+    }
+    return 0;
+}
+
+int
+cluster_kept(struct cluster *c, uint64_t *number, struct str *text)
+{
+    *number = 0;
+    if (!any_says(c, HELLO_KEPT)) return 0;
+    int status = find_places(c), n = c->kept.n;
+    struct kept_host *host = must_alloc(sizeof *host * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) host[i] = c->kept.place[i].found;
+    if (!status) *number = kept_choose(n, host);
+    for (int i = 0; i < KEPT_SLOTS; i++)
+        if (*number && host[0].number[i] == *number)
+            str_addn(text, c->kept.place[0].note[i].text, c->kept.place[0].note[i].len);
+    for (int k = 0; k < n * KEPT_SLOTS; k++) str_free(&c->kept.place[k / KEPT_SLOTS].note[k % KEPT_SLOTS]);
+    free(host);
+    return status;
+}
+
+int
+cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t bytes)
+{
+    for (int i = 0; i < c->kept.n; i++) {
+        const struct kept_place *p = &c->kept.place[i];
+        if (p->memory == (uint64_t)memory && !memcmp(p->found.job, c->kept.place[0].found.job, KEPT_JOB))
+            return remote_access_fetch_kept(c->reach, p->rank, at, to, bytes);
+    }
+    return fail(E_LOST, "the host that kept these bytes was lost");
+}
+
+int
+cluster_kept_drop(struct cluster *c)
+{
+    c->kept.n = 0;
+    for (int m = 0; m < c->hosts.nmemory; m++)
+        for (int r = -1; (r = next_keeper(c, m, r + 1)) >= 0;) TRY(remote_access_hold_kept(c->reach, r, true));
+    pthread_mutex_lock(&c->lock);
+    coordinator_kept_dropped(c->c);
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
