@@ -96,6 +96,7 @@ struct kept_place {
     uint64_t memory;
     struct kept_host found;
     struct str note[KEPT_SLOTS];
+    struct segment *segment; /* the memory, if it is on this host; NULL: the worker must read it */
 };
 
 /* Returns the lowest present rank, from `rank` on, on the host of a memory, that keeps memory; -1: none. */
@@ -143,16 +144,39 @@ read_place(struct cluster *c, struct kept_place *out)
     return status == E_BUS ? 0 : status;
 }
 
+/* Maps a segment that a worker of this host keeps. Without it, the worker reads the bytes. */
+static void
+map_place(struct cluster *c, struct kept_place *out)
+{
+    struct str path = {0};
+    pthread_mutex_lock(&c->lock);
+    const struct member_info *m = coordinator_member(c->c, out->rank);
+    if (coordinator_memory(c->c, m->memory)->own) str_add(&path, m->kept);
+    pthread_mutex_unlock(&c->lock);
+    char *space = path.len ? strchr(path.text, ' ') : NULL;
+    if (space) *space = '\0';
+    if (space && segment_open(path.text, (size_t)strtoull(space + 1, NULL, 10), &out->segment)) err_clear();
+    str_free(&path);
+}
+
+static void
+forget_places(struct cluster *c)
+{
+    while (c->kept.n) segment_free(&c->kept.place[--c->kept.n].segment);
+}
+
 static int
 find_places(struct cluster *c)
 {
+    forget_places(c);
     c->kept.place = must_realloc(c->kept.place, sizeof *c->kept.place * (size_t)c->hosts.nmemory);
-    c->kept.n = 0;
     for (int m = 0; m < c->hosts.nmemory; m++) {
         struct kept_place p = {.rank = next_keeper(c, m, 0)};
         int status = p.rank < 0 ? 0 : read_place(c, &p);
-        if (p.found.number[0] || p.found.number[1]) c->kept.place[c->kept.n++] = p;
-        if (status) return status;
+        bool any = p.found.number[0] || p.found.number[1];
+        if (any) map_place(c, &p);
+        if (any) c->kept.place[c->kept.n++] = p;
+        TRY(status);
     }
     return 0;
 }
@@ -179,16 +203,26 @@ cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t b
 {
     for (int i = 0; i < c->kept.n; i++) {
         const struct kept_place *p = &c->kept.place[i];
-        if (p->memory == (uint64_t)memory && !memcmp(p->found.job, c->kept.place[0].found.job, KEPT_JOB))
-            return remote_access_fetch_kept(c->reach, p->rank, at, to, bytes);
+        if (p->memory != (uint64_t)memory || memcmp(p->found.job, c->kept.place[0].found.job, KEPT_JOB)) continue;
+        size_t most = p->segment ? segment_bytes(p->segment) : 0;
+        if (at > most || bytes > most - at) return remote_access_fetch_kept(c->reach, p->rank, at, to, bytes);
+        memcpy(to, segment_base(p->segment) + at, bytes);
+        return 0;
     }
     return fail(E_LOST, "the host that kept these bytes was lost");
+}
+
+void
+control_kept_free(struct cluster *c)
+{
+    forget_places(c);
+    free(c->kept.place);
 }
 
 int
 cluster_kept_drop(struct cluster *c)
 {
-    c->kept.n = 0;
+    forget_places(c);
     for (int m = 0; m < c->hosts.nmemory; m++)
         for (int r = -1; (r = next_keeper(c, m, r + 1)) >= 0;) TRY(remote_access_hold_kept(c->reach, r, true));
     pthread_mutex_lock(&c->lock);

@@ -306,7 +306,7 @@ control_free(struct cluster *c)
         free(c->hosts.memory[m].heap);
     }
     segment_free(&c->hosts.own);
-    free(c->kept.place);
+    control_kept_free(c);
     free(c->hosts.memory);
     free(c->table.bytes);
     free(c->table.range);

@@ -118,7 +118,9 @@ struct member_info {
     int peer; /* number of the worker's link; -1: none */
     /* number of the memory (one per host) of the worker; -1 until every rank was present once */
     int memory;
-    char *host, *devices, *gpus; /* gpus: description of the GPUs of the worker (gpus.h) */
+    /* gpus: description of the GPUs of the worker (gpus.h); kept: path and size of the segment with a snapshot of an
+     * earlier controller, "PATH BYTES" */
+    char *host, *devices, *gpus, *kept;
     /* isa: instruction sets that the worker's matrix products may use; hello: flags of HELLO */
     uint32_t pid, cores, abilities, isa, hello;
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */

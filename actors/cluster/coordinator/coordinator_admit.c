@@ -400,6 +400,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .host = coordinate_text(p->host),
                                   .devices = coordinate_text(p->devices),
                                   .gpus = coordinate_text(p->gpus),
+                                  .kept = coordinate_text(p->segment),
                                   .pid = p->pid,
                                   .cores = p->cores,
                                   .abilities = p->abilities,

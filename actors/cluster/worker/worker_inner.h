@@ -57,7 +57,8 @@ enum { WORKER_FETCHES = 64 };
 struct worker_kept {
     struct segment *segment;
     struct device_heap heap;
-    bool served; /* true: the worker has served an earlier controller */
+    bool served;                  /* true: the worker has served an earlier controller */
+    char path[SEGMENT_PATH + 32]; /* path and size of `segment`, "PATH BYTES" */
 };
 
 /* State that is shared by the threads. Every use holds the lock. */

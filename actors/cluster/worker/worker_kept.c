@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/data/arena.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,9 @@ worker_kept_take(struct worker_process *w, struct worker_kept *kept)
     free(none.range);
     if (!any) return;
     worker_kept_free(kept);
+    char path[SEGMENT_PATH];
+    segment_path(s, path);
+    snprintf(kept->path, sizeof kept->path, "%s %zu", path, segment_bytes(s));
     kept->segment = s;
     kept->heap = w->shared.heap;
     w->shared.segment = NULL;
@@ -135,4 +139,5 @@ worker_kept_free(struct worker_kept *kept)
 {
     segment_free(&kept->segment);
     device_heap_free(&kept->heap);
+    kept->path[0] = '\0';
 }
