@@ -21,7 +21,7 @@
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
-#include "t/lib/simulated_state.h"
+#include "t/lib/simulated_kept.h"
 
 /* ---- the worker's side ---- */
 
@@ -361,12 +361,9 @@ on_tell(void *arg, const struct notice *n)
     }
     if (n->kind == NOTICE_LOST) {
         if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
-#ifdef TRACE
-        printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
-#endif
         s->lost++;
         s->filing.on = false;
-        s->running = s->formed = false;
+        s->running = s->formed = s->keeping.on = false;
     }
     if (n->kind != NOTICE_ENDED) return;
     if (!s->running) wrong(s, "a run ended that did not run");
@@ -381,6 +378,7 @@ on_tell(void *arg, const struct notice *n)
     if (s->step % 2) return;
     s->saved_step = s->step;
     read_values(s, s->saved);
+    kept_begin(s);
 }
 
 static void
@@ -480,6 +478,7 @@ program_turn(struct cluster *s)
         start_absent(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
         if (s->filing.on && s->filing.loads) return;
+        if (kept_turn(s)) return;
         if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
             s->grown++;
             s->formed = false;
@@ -618,7 +617,7 @@ coordinator_begin(struct cluster *s)
     s->own = make_memory(s);
     s->run = s->united_run = 0;
     s->restore = true; /* the program begins with the numbers of the checkpoint, or with the initial numbers */
-    s->formed = s->running = s->failing = s->filing.on = false;
+    s->formed = s->running = s->failing = s->filing.on = s->keeping.on = s->keeping.looked = false;
     s->takes_over = s->life > 1;
 }
 
@@ -692,6 +691,7 @@ worker_end(struct cluster *s, struct sim_worker *w)
     if (!again || s->nworker == WORKERS) return;
     worker_start(s, rank, w->secret);
     s->worker[s->nworker - 1].kept = w->life != s->life;
+    kept_pass_on(s, w, &s->worker[s->nworker - 1]);
 }
 
 static void
@@ -789,8 +789,9 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
-    *out = (struct outcome){s->lost,  s->life - 1, s->taken, s->filed, s->given_up, s->united, s->resumed, s->muted,
-                            s->grown, s->fewest,   s->most,  s->hung,  {0},         k,         s->ticks,   s->why};
+    *out = (struct outcome){s->lost,    s->life - 1, s->taken, s->filed,  s->given_up, s->united,
+                            s->resumed, s->muted,    s->grown, s->fewest, s->most,     s->hung,
+                            {0},        s->found,    k,        s->ticks,  s->why};
     memcpy(out->hung_in, s->hung_in, sizeof out->hung_in);
     sim_end(s);
     return fits;

@@ -207,7 +207,8 @@ struct kept_ranges {
 };
 int cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *ranges, const struct str *text);
 /* Finds the latest snapshot that workers keep from an earlier controller, and makes them free other memory of that
- * controller. Sets *number to its number and *text to its text; *number 0: there is none. E_LOST. */
+ * controller. Sets *number to its number and *text to its text; *number 0: there is none. Later snapshots need larger
+ * numbers. E_LOST. */
 int cluster_kept(struct cluster *c, uint64_t *number, struct str *text);
 /* Reads bytes of that snapshot. memory: number of the host's memory in the job that took it. E_LOST: no worker keeps
  * this memory. */

@@ -114,7 +114,8 @@ struct cluster {
     struct { /* hosts with the snapshot of an earlier controller (keep.c), by order of memories in this job */
         struct kept_place *place;
         int n;
-        int turn; /* slot for the next description of a snapshot of this job */
+        unsigned char job[KEPT_JOB]; /* job of the snapshot that was found */
+        int turn;                    /* slot for the next description of a snapshot of this job */
     } kept;
     struct { /* the devices of all workers; a rank's devices are added when the rank is present for the first time */
         struct device_counts devices;

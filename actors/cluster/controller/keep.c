@@ -89,12 +89,13 @@ cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *range
 
 /* ---- finding ---- */
 
-/* A host whose workers keep memory of an earlier controller. rank: worker that answers for it; memory: number of the
- * memory in that controller's job. */
+/* A memory that a host keeps from an earlier controller. rank: worker that answers for it; memory: number of the memory
+ * in that controller's job. */
 struct kept_place {
     int rank;
+    bool older;
     uint64_t memory;
-    struct kept_host found;
+    struct kept_memory found;
     struct str note[KEPT_SLOTS];
     struct segment *segment; /* the memory, if it is on this host; NULL: the worker must read it */
 };
@@ -122,7 +123,7 @@ read_note(struct cluster *c, const struct kept_slot *slot, int i, struct kept_pl
     struct kept_note note;
     if (!kept_slot_is_whole(slot) || slot->bytes > MOST || !memcmp(slot->job, c->job_id, KEPT_JOB)) return 0;
     char *bytes = must_alloc(slot->bytes + 1);
-    int status = remote_access_fetch_kept(c->reach, out->rank, slot->at, bytes, slot->bytes);
+    int status = remote_access_fetch_kept(c->reach, out->rank, out->older, slot->at, bytes, slot->bytes);
     if (!status && kept_note_read(slot, bytes, &note)) {
         out->found.number[i] = slot->number;
         memcpy(out->found.job, slot->job, KEPT_JOB);
@@ -133,14 +134,13 @@ read_note(struct cluster *c, const struct kept_slot *slot, int i, struct kept_pl
     return status == E_BUS ? 0 : status;
 }
 
-/* Reads the notes that a worker keeps, then makes the worker free the memory that their snapshots do not need. */
+/* Reads the notes in a memory that a worker keeps. */
 static int
-read_place(struct cluster *c, struct kept_place *out)
+read_notes(struct cluster *c, struct kept_place *out)
 {
     struct kept_slot slot[KEPT_SLOTS];
-    int status = remote_access_fetch_kept(c->reach, out->rank, 0, slot, sizeof slot);
+    int status = remote_access_fetch_kept(c->reach, out->rank, out->older, 0, slot, sizeof slot);
     for (int i = 0; i < KEPT_SLOTS && !status; i++) status = read_note(c, &slot[i], i, out);
-    if (!status) status = remote_access_hold_kept(c->reach, out->rank, false);
     return status == E_BUS ? 0 : status;
 }
 
@@ -151,7 +151,7 @@ map_place(struct cluster *c, struct kept_place *out)
     struct str path = {0};
     pthread_mutex_lock(&c->lock);
     const struct member_info *m = coordinator_member(c->c, out->rank);
-    if (coordinator_memory(c->c, m->memory)->own) str_add(&path, m->kept);
+    if (!out->older && coordinator_memory(c->c, m->memory)->own) str_add(&path, m->kept);
     pthread_mutex_unlock(&c->lock);
     char *space = path.len ? strchr(path.text, ' ') : NULL;
     if (space) *space = '\0';
@@ -165,20 +165,50 @@ forget_places(struct cluster *c)
     while (c->kept.n) segment_free(&c->kept.place[--c->kept.n].segment);
 }
 
+/* Adds the memory that a worker keeps, if it has a complete note. */
+static int
+add_place(struct cluster *c, int host, int rank, bool older)
+{
+    struct kept_place p = {.rank = rank, .older = older, .found.host = host};
+    int status = read_notes(c, &p);
+    if (!p.found.number[0] && !p.found.number[1]) return status;
+    map_place(c, &p);
+    c->kept.place[c->kept.n++] = p;
+    return status;
+}
+
+/* Lists what all hosts keep, and makes the workers free the memory that no snapshot needs. */
 static int
 find_places(struct cluster *c)
 {
     forget_places(c);
-    c->kept.place = must_realloc(c->kept.place, sizeof *c->kept.place * (size_t)c->hosts.nmemory);
+    c->kept.place = must_realloc(c->kept.place, 2 * sizeof *c->kept.place * (size_t)c->hosts.nmemory);
     for (int m = 0; m < c->hosts.nmemory; m++) {
-        struct kept_place p = {.rank = next_keeper(c, m, 0)};
-        int status = p.rank < 0 ? 0 : read_place(c, &p);
-        bool any = p.found.number[0] || p.found.number[1];
-        if (any) map_place(c, &p);
-        if (any) c->kept.place[c->kept.n++] = p;
-        TRY(status);
+        int rank = next_keeper(c, m, 0);
+        if (rank < 0) continue;
+        TRY(add_place(c, m, rank, false));
+        TRY(add_place(c, m, rank, true));
+        TRY(remote_access_hold_kept(c->reach, rank, false));
     }
     return 0;
+}
+
+static bool
+is_chosen(const struct cluster *c, const struct kept_place *p)
+{
+    return !memcmp(p->found.job, c->kept.job, KEPT_JOB);
+}
+
+/* Copies the text of the chosen snapshot from a note of it. */
+static void
+copy_text(const struct cluster *c, uint64_t number, struct str *text)
+{
+    for (int i = 0; i < c->kept.n * KEPT_SLOTS; i++) {
+        const struct kept_place *p = &c->kept.place[i / KEPT_SLOTS];
+        if (!is_chosen(c, p) || p->found.number[i % KEPT_SLOTS] != number) continue;
+        str_addn(text, p->note[i % KEPT_SLOTS].text, p->note[i % KEPT_SLOTS].len);
+        return;
+    }
 }
 
 int
@@ -187,14 +217,12 @@ cluster_kept(struct cluster *c, uint64_t *number, struct str *text)
     *number = 0;
     if (!any_says(c, HELLO_KEPT)) return 0;
     int status = find_places(c), n = c->kept.n;
-    struct kept_host *host = must_alloc(sizeof *host * (size_t)(n + 1));
-    for (int i = 0; i < n; i++) host[i] = c->kept.place[i].found;
-    if (!status) *number = kept_choose(n, host);
-    for (int i = 0; i < KEPT_SLOTS; i++)
-        if (*number && host[0].number[i] == *number)
-            str_addn(text, c->kept.place[0].note[i].text, c->kept.place[0].note[i].len);
+    struct kept_memory *m = must_alloc(sizeof *m * (size_t)(n + 1));
+    for (int i = 0; i < n; i++) m[i] = c->kept.place[i].found;
+    if (!status) *number = kept_choose(n, m, c->kept.job);
+    if (*number) copy_text(c, *number, text);
     for (int k = 0; k < n * KEPT_SLOTS; k++) str_free(&c->kept.place[k / KEPT_SLOTS].note[k % KEPT_SLOTS]);
-    free(host);
+    free(m);
     return status;
 }
 
@@ -203,9 +231,9 @@ cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t b
 {
     for (int i = 0; i < c->kept.n; i++) {
         const struct kept_place *p = &c->kept.place[i];
-        if (p->memory != (uint64_t)memory || memcmp(p->found.job, c->kept.place[0].found.job, KEPT_JOB)) continue;
+        if (p->memory != (uint64_t)memory || !is_chosen(c, p)) continue;
         size_t most = p->segment ? segment_bytes(p->segment) : 0;
-        if (at > most || bytes > most - at) return remote_access_fetch_kept(c->reach, p->rank, at, to, bytes);
+        if (at > most || bytes > most - at) return remote_access_fetch_kept(c->reach, p->rank, p->older, at, to, bytes);
         memcpy(to, segment_base(p->segment) + at, bytes);
         return 0;
     }

@@ -244,7 +244,7 @@ enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HELLO_KEEPS = 1, HELLO_KEPT = 2, HELLO_RETURNS = 4 };
 enum { HOLD_GIVE = 1, HOLD_KEPT = 2 };
-enum { FETCH_KEPT = 1 };
+enum { FETCH_KEPT = 1, FETCH_OLDER = 2 };
 enum { FILED_MORE = 1 };
 enum { REPORT_WORKS = 1 };
 

@@ -52,22 +52,35 @@ kept_slot_is_whole(const struct kept_slot *s)
 }
 
 static bool
-has_number(const struct kept_host *h, uint64_t number)
+has_note(const struct kept_memory *m, const unsigned char job[KEPT_JOB], uint64_t number)
 {
     for (int i = 0; i < KEPT_SLOTS; i++)
-        if (h->number[i] == number) return true;
+        if (m->number[i] == number && !memcmp(m->job, job, KEPT_JOB)) return true;
     return false;
 }
 
+/* Returns true if each host has a note of the snapshot. all false: ignores hosts without memory of its job. */
+static bool
+have_note(int n, const struct kept_memory *m, const unsigned char job[KEPT_JOB], uint64_t number, bool all)
+{
+    for (int i = 0; i < n; i++) {
+        bool found = !all && memcmp(m[i].job, job, KEPT_JOB);
+        for (int k = 0; k < n && !found; k++) found = m[k].host == m[i].host && has_note(&m[k], job, number);
+        if (!found) return false;
+    }
+    return true;
+}
+
 uint64_t
-kept_choose(int n, const struct kept_host *host)
+kept_choose(int n, const struct kept_memory *m, unsigned char job[KEPT_JOB])
 {
     uint64_t best = 0;
-    for (int i = 0; n && i < KEPT_SLOTS; i++) {
-        uint64_t number = host[0].number[i];
-        bool all = true;
-        for (int h = 1; h < n; h++) all &= memcmp(host[h].job, host[0].job, KEPT_JOB) || has_number(&host[h], number);
-        if (all) best = MAX(best, number);
-    }
+    for (int all = 1; all >= 0 && !best; all--)
+        for (int i = 0; i < n * KEPT_SLOTS; i++) {
+            uint64_t number = m[i / KEPT_SLOTS].number[i % KEPT_SLOTS];
+            if (number <= best || !have_note(n, m, m[i / KEPT_SLOTS].job, number, all)) continue;
+            best = number;
+            memcpy(job, m[i / KEPT_SLOTS].job, KEPT_JOB);
+        }
     return best;
 }

@@ -38,13 +38,15 @@ struct kept_slot kept_slot_of(uint64_t number, const unsigned char job[KEPT_JOB]
 /* Returns true if the slot was written completely. */
 bool kept_slot_is_whole(const struct kept_slot *s);
 
-/* The complete notes of a host, by slot; number 0: the slot has no complete note. */
-struct kept_host {
+/* The complete notes in a memory that a host keeps, by slot; number 0: the slot has no complete note. A host can keep
+ * memories of two jobs: the controller of the later job was lost at its first snapshot. */
+struct kept_memory {
+    int host;
     unsigned char job[KEPT_JOB];
     uint64_t number[KEPT_SLOTS];
 };
-/* Returns the number of the latest snapshot of which every host of the job has a note; 0: none. The job is that of the
- * first host; hosts of other jobs are ignored. */
-uint64_t kept_choose(int n, const struct kept_host *host);
+/* Returns the number of the latest snapshot of which every host has a note; without such a snapshot, of the latest one
+ * of which every host of its job has a note. 0: none. Sets `job` to its job. */
+uint64_t kept_choose(int n, const struct kept_memory *m, unsigned char job[KEPT_JOB]);
 
 #endif

@@ -498,7 +498,7 @@ open_worker(struct worker_process *w)
                   .secret = {w->options.secret, CLUSTER_ID},
                   .segment = span_text(w->shared.kept->path),
                   .flags = (w->options.keep_s > 0 ? HELLO_KEEPS : 0) | (w->shared.kept->served ? HELLO_RETURNS : 0) |
-                           (w->shared.kept->segment ? HELLO_KEPT : 0)},
+                           (w->shared.kept->of[0].segment ? HELLO_KEPT : 0)},
         .silence = w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
         .link = (int)(w->options.link_s * 1000 / TICK_MS),
         .wait = w->options.wait_s * (1000 / TICK_MS)};

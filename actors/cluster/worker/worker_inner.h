@@ -53,12 +53,15 @@ struct brought {
 };
 enum { WORKER_FETCHES = 64 };
 
-/* Memory with a snapshot of an earlier controller (worker_kept.h). segment NULL: none. */
+/* Memories with snapshots of earlier controllers (worker_kept.h), the latest first. */
+enum { WORKER_KEPT = 2 };
 struct worker_kept {
-    struct segment *segment;
-    struct device_heap heap;
+    struct {
+        struct segment *segment; /* NULL: none */
+        struct device_heap heap;
+    } of[WORKER_KEPT];
     bool served;                  /* true: the worker has served an earlier controller */
-    char path[SEGMENT_PATH + 32]; /* path and size of `segment`, "PATH BYTES" */
+    char path[SEGMENT_PATH + 32]; /* path and size of the first segment, "PATH BYTES"; empty: none */
 };
 
 /* State that is shared by the threads. Every use holds the lock. */

@@ -85,6 +85,24 @@ trim_heap(struct device_heap *h, const struct needed *all)
     }
 }
 
+/* Frees the i-th kept memory. */
+static void
+drop_kept(struct worker_kept *kept, int i)
+{
+    segment_free(&kept->of[i].segment);
+    device_heap_free(&kept->of[i].heap);
+}
+
+static void
+print_path(struct worker_kept *kept)
+{
+    char path[SEGMENT_PATH];
+    kept->path[0] = '\0';
+    if (!kept->of[0].segment) return;
+    segment_path(kept->of[0].segment, path);
+    snprintf(kept->path, sizeof kept->path, "%s %zu", path, segment_bytes(kept->of[0].segment));
+}
+
 void
 worker_kept_take(struct worker_process *w, struct worker_kept *kept)
 {
@@ -93,51 +111,62 @@ worker_kept_take(struct worker_process *w, struct worker_kept *kept)
     bool any = s && add_notes(s, &none);
     free(none.range);
     if (!any) return;
-    worker_kept_free(kept);
-    char path[SEGMENT_PATH];
-    segment_path(s, path);
-    snprintf(kept->path, sizeof kept->path, "%s %zu", path, segment_bytes(s));
-    kept->segment = s;
-    kept->heap = w->shared.heap;
+    drop_kept(kept, 1);
+    kept->of[1] = kept->of[0];
+    kept->of[0].segment = s;
+    kept->of[0].heap = w->shared.heap;
     w->shared.segment = NULL;
     w->shared.heap = (struct device_heap){0};
+    print_path(kept);
 }
 
 static void
-trim(struct worker_kept *kept)
+trim_kept(struct worker_kept *kept, int i)
 {
     struct needed all = {0};
+    if (!kept->of[i].segment) return;
     add_needed(&all, 0, SEGMENT_HEAD);
-    add_notes(kept->segment, &all);
+    add_notes(kept->of[i].segment, &all);
     qsort(all.range, (size_t)all.n, sizeof *all.range, by_position);
-    trim_segment(kept->segment, &all);
-    trim_heap(&kept->heap, &all);
+    trim_segment(kept->of[i].segment, &all);
+    trim_heap(&kept->of[i].heap, &all);
     free(all.range);
 }
 
 int
 worker_kept_hold(struct worker_kept *kept, uint32_t flags)
 {
-    if (flags & HOLD_GIVE)
-        worker_kept_free(kept);
-    else if (kept->segment)
-        trim(kept);
+    for (int i = 0; i < WORKER_KEPT; i++)
+        if (flags & HOLD_GIVE)
+            drop_kept(kept, i);
+        else
+            trim_kept(kept, i);
+    print_path(kept);
     return 0;
+}
+
+/* Returns true if the memory is of this job. */
+static bool
+is_of_own_job(const struct segment *s, const unsigned char job[CLUSTER_ID])
+{
+    const struct kept_slot *slot = (const void *)segment_base(s);
+    bool own = false;
+    for (int i = 0; i < KEPT_SLOTS; i++) own |= slot[i].number && !memcmp(slot[i].job, job, KEPT_JOB);
+    return own;
 }
 
 void
 worker_kept_forget(struct worker_kept *kept, const unsigned char job[CLUSTER_ID])
 {
-    const struct kept_slot *slot = kept->segment ? (const void *)segment_base(kept->segment) : NULL;
-    bool own = false;
-    for (int i = 0; slot && i < KEPT_SLOTS; i++) own |= slot[i].number && !memcmp(slot[i].job, job, KEPT_JOB);
-    if (own) worker_kept_free(kept);
+    if (!kept->of[0].segment || !is_of_own_job(kept->of[0].segment, job)) return;
+    drop_kept(kept, 0);
+    kept->of[0] = kept->of[1];
+    memset(&kept->of[1], 0, sizeof kept->of[1]);
+    print_path(kept);
 }
 
 void
 worker_kept_free(struct worker_kept *kept)
 {
-    segment_free(&kept->segment);
-    device_heap_free(&kept->heap);
-    kept->path[0] = '\0';
+    for (int i = 0; i < WORKER_KEPT; i++) drop_kept(kept, i);
 }

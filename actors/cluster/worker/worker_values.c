@@ -83,8 +83,10 @@ fetch(const struct worker_process *w, const struct packet *p, struct span *out, 
     if (p->total > WIRE_PIECE)
         return fail(E_BUS, "%s: expected at most %d bytes, found %llu", packet_name(p->kind), WIRE_PIECE,
                     (unsigned long long)p->total);
+    int i = p->flags & FETCH_OLDER ? 1 : 0;
+    struct worker_kept *kept = w->shared.kept;
     if (p->flags & FETCH_KEPT)
-        TRY(find_in(w->shared.kept->segment, &w->shared.kept->heap, p->offset, p->total, &spot));
+        TRY(find_in(kept->of[i].segment, &kept->of[i].heap, p->offset, p->total, &spot));
     else
         TRY(worker_find(w, p->offset, p->total, &spot));
     *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};

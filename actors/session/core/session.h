@@ -37,6 +37,7 @@ struct session_snapshots {
         int64_t snapshot; /* number of snapshots taken before that loss */
         int times;        /* number of losses in succession at this call, without a new snapshot in between */
     } loss;
+    uint64_t nstored; /* number of the last description that was stored with the workers (durable/kept.h) */
     struct kept_description *kept; /* snapshot of an earlier controller (durable/kept.h); NULL: not read */
     struct str wrong;              /* text: the workers whose replicas the last comparison found to be wrong */
 };

@@ -92,11 +92,12 @@ describe_value(struct describing *d, const char *name, const struct copy *c, jso
 }
 
 static int
-describe(struct describing *d, const struct rille_state *state, const struct copy *const *copy, struct str *out)
+describe(struct describing *d, const struct kept_state *state, struct str *out)
 {
     json_t *values = json_object(), *root = json_pack("{s:s, s:o}", "state", state->text, "values", values);
     int status = root ? 0 : fail(E_ARG, "snapshot: the text of a state must be UTF-8");
-    for (int i = 0; i < state->n && !status; i++) status = describe_value(d, state->name[i], copy[i], values);
+    for (int32_t i = 0; i < state->n && !status; i++)
+        status = describe_value(d, state->name[i], state->copy[i], values);
     char *text = status ? NULL : json_dumps(root, JSON_COMPACT);
     if (text) str_add(out, text);
     free(text);
@@ -105,18 +106,28 @@ describe(struct describing *d, const struct rille_state *state, const struct cop
 }
 
 int
-kept_store(struct rille_session *s, int64_t number, const struct rille_state *state, const struct copy *const *copy)
+kept_store(struct rille_session *s, const struct kept_state *state)
 {
     int n = cluster_memories(s->cluster);
     struct describing d = {s, must_alloc(sizeof *d.ranges * (size_t)(n + 1))};
     struct str text = {0};
-    int status = describe(&d, state, copy, &text);
-    if (!status) status = cluster_keep(s->cluster, (uint64_t)number, d.ranges, &text);
+    int status = describe(&d, state, &text);
+    if (!status) status = cluster_keep(s->cluster, ++s->snapshots.nstored, d.ranges, &text);
     if (!status) status = cluster_kept_drop(s->cluster);
     for (int m = 0; m < n; m++) free(d.ranges[m].range);
     free(d.ranges);
     str_free(&text);
     return status;
+}
+
+void
+kept_state_free(struct kept_state **kp)
+{
+    struct kept_state *k = *kp;
+    *kp = NULL;
+    if (!k) return;
+    arena_fini(&k->arena);
+    free(k);
 }
 
 bool
@@ -158,6 +169,7 @@ rille_kept_state(struct rille_session *s, const char **text, bool *took_over)
     if (!status && number) status = json_text("the kept snapshot", str_text(&k->text), k->text.len, &k->root);
     s->snapshots.kept = k;
     if (!status && number) *text = str_text(&k->text);
+    s->snapshots.nstored = MAX(s->snapshots.nstored, number);
     return status;
 }
 

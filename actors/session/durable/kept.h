@@ -7,12 +7,19 @@
 #define RILLE_SESSION_KEPT_H
 
 #include "actors/session/durable/replica.h"
+#include "runtime/data/arena.h"
 
-struct rille_state;
-/* Stores the description of a snapshot with the workers. copy: by tensor of the state, its copy in the snapshot, with
- * digests. E_LOST, E_MEMORY; E_ARG: a name or a text is not UTF-8. */
-int kept_store(struct rille_session *s, int64_t number, const struct rille_state *state,
-               const struct copy *const *copy);
+/* Names and copies of the values of a training's state, and its text. The owner is a snapshot. */
+struct kept_state {
+    int32_t n;
+    const char **name;
+    const struct copy **copy; /* with digests */
+    const char *text;
+    struct arena arena; /* memory of all arrays and texts */
+};
+void kept_state_free(struct kept_state **k);
+/* Stores the description of a state with the workers. E_LOST, E_MEMORY; E_ARG: a name or a text is not UTF-8. */
+int kept_store(struct rille_session *s, const struct kept_state *state);
 struct kept_description;
 void kept_free(struct kept_description **k);
 

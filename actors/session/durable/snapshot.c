@@ -38,6 +38,7 @@ struct snapshot {
     bool spared;             /* the copies on other hosts are complete */
     struct copying *summing; /* computation of digests in progress; NULL: none */
     uint64_t seed, ordinal;
+    struct kept_state *state; /* state that is stored with the workers, for the next controller; NULL: none */
     struct kept kept[];
 };
 
@@ -49,6 +50,7 @@ snapshot_free(struct snapshot **sp)
     if (!p) return;
     copying_end(&p->copying, false);
     copying_end(&p->summing, false);
+    kept_state_free(&p->state);
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         tensor_orphan(p->kept[i].t);
@@ -209,23 +211,33 @@ copy_of(const struct snapshot *p, const struct rille_tensor *t)
     return NULL;
 }
 
+/* Refers to the snapshot's copies of the state's tensors, by name. */
+static int
+keep_state(struct snapshot *p, const struct rille_state *state)
+{
+    struct kept_state *k = p->state = must_alloc(sizeof *k);
+    k->name = ARENA_ARRAY(&k->arena, const char *, state->n + 1);
+    k->copy = ARENA_ARRAY(&k->arena, const struct copy *, state->n + 1);
+    k->text = arena_strdup(&k->arena, state->text);
+    for (; k->n < state->n; k->n++) {
+        const struct copy *c = copy_of(p, state->tensor[k->n]);
+        if (!c || layout_has_partial(c->layout))
+            return fail(E_STATE, "snapshot: expected a value without a pending reduction for '%s', found %s",
+                        state->name[k->n], c ? "a partial one" : "none");
+        k->name[k->n] = arena_strdup(&k->arena, state->name[k->n]);
+        k->copy[k->n] = c;
+    }
+    return 0;
+}
+
 /* Stores the state with the workers, when the copies on other hosts and the digests are complete. */
 static int
 store_state(struct rille_session *s, struct snapshot *p, const struct rille_state *state)
 {
+    TRY(keep_state(p, state));
     TRY(end_copying(p, true));
     TRY(copying_end(&p->summing, true));
-    const struct copy **copy = must_alloc(sizeof(*copy) * (size_t)(state->n + 1));
-    int status = 0;
-    for (int i = 0; i < state->n && !status; i++) {
-        copy[i] = copy_of(p, state->tensor[i]);
-        if (!copy[i] || layout_has_partial(copy[i]->layout))
-            status = fail(E_STATE, "snapshot: expected a value without a pending reduction for '%s', found %s",
-                          state->name[i], copy[i] ? "a partial one" : "none");
-    }
-    if (!status) status = kept_store(s, p->number, state, copy);
-    free(copy);
-    return status;
+    return kept_store(s, p->state);
 }
 
 int
@@ -472,6 +484,8 @@ regain(struct rille_session *s, int workers)
         if (!status && s->cluster) run_renew_devices(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
+        /* some shards have other places now */
+        if (!status && s->snapshots.last->state) status = kept_store(s, s->snapshots.last->state);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
         if (!again || !left) return status;
         err_clear();
