@@ -93,7 +93,7 @@ cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *range
  * in that controller's job. */
 struct kept_place {
     int rank;
-    bool older;
+    uint32_t flags; /* FETCH_OLDER, or 0 */
     uint64_t memory;
     struct kept_memory found;
     struct str note[KEPT_SLOTS];
@@ -123,7 +123,7 @@ read_note(struct cluster *c, const struct kept_slot *slot, int i, struct kept_pl
     struct kept_note note;
     if (!kept_slot_is_whole(slot) || slot->bytes > MOST || !memcmp(slot->job, c->job_id, KEPT_JOB)) return 0;
     char *bytes = must_alloc(slot->bytes + 1);
-    int status = remote_access_fetch_kept(c->reach, out->rank, out->older, slot->at, bytes, slot->bytes);
+    int status = remote_access_fetch_kept(c->reach, out->rank, out->flags, slot->at, bytes, slot->bytes);
     if (!status && kept_note_read(slot, bytes, &note)) {
         out->found.number[i] = slot->number;
         memcpy(out->found.job, slot->job, KEPT_JOB);
@@ -139,24 +139,26 @@ static int
 read_notes(struct cluster *c, struct kept_place *out)
 {
     struct kept_slot slot[KEPT_SLOTS];
-    int status = remote_access_fetch_kept(c->reach, out->rank, out->older, 0, slot, sizeof slot);
+    int status = remote_access_fetch_kept(c->reach, out->rank, out->flags, 0, slot, sizeof slot);
     for (int i = 0; i < KEPT_SLOTS && !status; i++) status = read_note(c, &slot[i], i, out);
     return status == E_BUS ? 0 : status;
 }
 
 /* Maps a segment that a worker of this host keeps. Without it, the worker reads the bytes. */
-static void
+static int
 map_place(struct cluster *c, struct kept_place *out)
 {
-    struct str path = {0};
+    char path[KEPT_PATH];
     pthread_mutex_lock(&c->lock);
-    const struct member_info *m = coordinator_member(c->c, out->rank);
-    if (!out->older && coordinator_memory(c->c, m->memory)->own) str_add(&path, m->kept);
+    bool own = coordinator_memory(c->c, out->found.host)->own;
     pthread_mutex_unlock(&c->lock);
-    char *space = path.len ? strchr(path.text, ' ') : NULL;
+    if (!own || out->flags) return 0;
+    TRY(remote_access_fetch_kept(c->reach, out->rank, FETCH_PATH, 0, path, sizeof path));
+    path[KEPT_PATH - 1] = '\0';
+    char *space = strchr(path, ' ');
     if (space) *space = '\0';
-    if (space && segment_open(path.text, (size_t)strtoull(space + 1, NULL, 10), &out->segment)) err_clear();
-    str_free(&path);
+    if (space && segment_open(path, (size_t)strtoull(space + 1, NULL, 10), &out->segment)) err_clear();
+    return 0;
 }
 
 static void
@@ -167,12 +169,12 @@ forget_places(struct cluster *c)
 
 /* Adds the memory that a worker keeps, if it has a complete note. */
 static int
-add_place(struct cluster *c, int host, int rank, bool older)
+add_place(struct cluster *c, int host, int rank, uint32_t flags)
 {
-    struct kept_place p = {.rank = rank, .older = older, .found.host = host};
+    struct kept_place p = {.rank = rank, .flags = flags, .found.host = host};
     int status = read_notes(c, &p);
     if (!p.found.number[0] && !p.found.number[1]) return status;
-    map_place(c, &p);
+    if (!status) status = map_place(c, &p);
     c->kept.place[c->kept.n++] = p;
     return status;
 }
@@ -186,8 +188,8 @@ find_places(struct cluster *c)
     for (int m = 0; m < c->hosts.nmemory; m++) {
         int rank = next_keeper(c, m, 0);
         if (rank < 0) continue;
-        TRY(add_place(c, m, rank, false));
-        TRY(add_place(c, m, rank, true));
+        TRY(add_place(c, m, rank, 0));
+        TRY(add_place(c, m, rank, FETCH_OLDER));
         TRY(remote_access_hold_kept(c->reach, rank, false));
     }
     return 0;
@@ -233,7 +235,7 @@ cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t b
         const struct kept_place *p = &c->kept.place[i];
         if (p->memory != (uint64_t)memory || !is_chosen(c, p)) continue;
         size_t most = p->segment ? segment_bytes(p->segment) : 0;
-        if (at > most || bytes > most - at) return remote_access_fetch_kept(c->reach, p->rank, p->older, at, to, bytes);
+        if (at > most || bytes > most - at) return remote_access_fetch_kept(c->reach, p->rank, p->flags, at, to, bytes);
         memcpy(to, segment_base(p->segment) + at, bytes);
         return 0;
     }

@@ -316,12 +316,12 @@ remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t b
 }
 
 int
-remote_access_fetch_kept(struct reach *r, int rank, bool older, uint64_t at, void *to, size_t bytes)
+remote_access_fetch_kept(struct reach *r, int rank, uint32_t flags, uint64_t at, void *to, size_t bytes)
 {
     return fulfil(r, (struct wish){.kind = PACKET_FETCH,
                                    .rank = rank,
                                    .of_rank = true,
-                                   .flags = FETCH_KEPT | (older ? FETCH_OLDER : 0),
+                                   .flags = FETCH_KEPT | flags,
                                    .at = at,
                                    .bytes = to,
                                    .n = bytes});

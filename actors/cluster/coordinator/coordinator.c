@@ -47,11 +47,10 @@ member_forget(struct member *m)
     free(m->info.host);
     free(m->info.devices);
     free(m->info.gpus);
-    free(m->info.kept);
     free(m->machine);
     free(m->port);
     window_free(&m->window);
-    m->info.host = m->info.devices = m->info.gpus = m->info.kept = m->machine = m->port = NULL;
+    m->info.host = m->info.devices = m->info.gpus = m->machine = m->port = NULL;
 }
 
 void

@@ -118,11 +118,8 @@ struct member_info {
     int peer; /* number of the worker's link; -1: none */
     /* number of the memory (one per host) of the worker; -1 until every rank was present once */
     int memory;
-    /* gpus: description of the GPUs of the worker (gpus.h); kept: path and size of the segment with a snapshot of an
-     * earlier controller, "PATH BYTES" */
-    char *host, *devices, *gpus, *kept;
-    /* isa: instruction sets that the worker's matrix products may use; hello: flags of HELLO */
-    uint32_t pid, cores, abilities, isa, hello;
+    char *host, *devices, *gpus;         /* gpus: description of the GPUs of the worker (gpus.h) */
+    uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */
@@ -132,7 +129,8 @@ struct member_info {
     int still;
     /* number of ticks for which a packet that a heartbeat reported has not arrived; 0: none is missing */
     int lag;
-    bool stayed; /* true if the worker joined before the current epoch */
+    bool stayed;   /* true if the worker joined before the current epoch */
+    uint8_t hello; /* flags of HELLO */
 };
 
 enum notice_kind {
@@ -244,7 +242,7 @@ enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
 enum { HELLO_KEEPS = 1, HELLO_KEPT = 2, HELLO_RETURNS = 4 };
 enum { HOLD_GIVE = 1, HOLD_KEPT = 2 };
-enum { FETCH_KEPT = 1, FETCH_OLDER = 2 };
+enum { FETCH_KEPT = 1, FETCH_OLDER = 2, FETCH_PATH = 4, KEPT_PATH = 96 }; /* KEPT_PATH: bytes of a path, with zeros */
 enum { FILED_MORE = 1 };
 enum { REPORT_WORKS = 1 };
 

@@ -400,12 +400,11 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .host = coordinate_text(p->host),
                                   .devices = coordinate_text(p->devices),
                                   .gpus = coordinate_text(p->gpus),
-                                  .kept = coordinate_text(p->segment),
                                   .pid = p->pid,
                                   .cores = p->cores,
                                   .abilities = p->abilities,
                                   .isa = p->isa,
-                                  .hello = p->flags,
+                                  .hello = (uint8_t)p->flags,
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};
@@ -425,7 +424,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
 void
 coordinator_kept_dropped(struct coordinator *c)
 {
-    for (int r = 0; r < c->options.world; r++) c->member[r].info.hello &= ~(uint32_t)HELLO_KEPT;
+    for (int r = 0; r < c->options.world; r++) c->member[r].info.hello &= (uint8_t)~HELLO_KEPT;
 }
 
 /* ---- keep workers that wait for a rank ---- */

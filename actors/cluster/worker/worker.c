@@ -496,7 +496,6 @@ open_worker(struct worker_process *w)
                   .link = {w->link_id, CLUSTER_ID},
                   .rank = w->options.rank,
                   .secret = {w->options.secret, CLUSTER_ID},
-                  .segment = span_text(w->shared.kept->path),
                   .flags = (w->options.keep_s > 0 ? HELLO_KEEPS : 0) | (w->shared.kept->served ? HELLO_RETURNS : 0) |
                            (w->shared.kept->of[0].segment ? HELLO_KEPT : 0)},
         .silence = w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,

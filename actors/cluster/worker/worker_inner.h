@@ -60,8 +60,7 @@ struct worker_kept {
         struct segment *segment; /* NULL: none */
         struct device_heap heap;
     } of[WORKER_KEPT];
-    bool served;                  /* true: the worker has served an earlier controller */
-    char path[SEGMENT_PATH + 32]; /* path and size of the first segment, "PATH BYTES"; empty: none */
+    bool served; /* true: the worker has served an earlier controller */
 };
 
 /* State that is shared by the threads. Every use holds the lock. */

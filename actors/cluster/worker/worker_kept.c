@@ -93,14 +93,14 @@ drop_kept(struct worker_kept *kept, int i)
     device_heap_free(&kept->of[i].heap);
 }
 
-static void
-print_path(struct worker_kept *kept)
+void
+worker_kept_path(const struct worker_kept *kept, char out[KEPT_PATH])
 {
-    char path[SEGMENT_PATH];
-    kept->path[0] = '\0';
+    char path[SEGMENT_PATH] = "";
+    memset(out, 0, KEPT_PATH);
     if (!kept->of[0].segment) return;
     segment_path(kept->of[0].segment, path);
-    snprintf(kept->path, sizeof kept->path, "%s %zu", path, segment_bytes(kept->of[0].segment));
+    snprintf(out, KEPT_PATH, "%s %zu", path, segment_bytes(kept->of[0].segment));
 }
 
 void
@@ -117,7 +117,6 @@ worker_kept_take(struct worker_process *w, struct worker_kept *kept)
     kept->of[0].heap = w->shared.heap;
     w->shared.segment = NULL;
     w->shared.heap = (struct device_heap){0};
-    print_path(kept);
 }
 
 static void
@@ -141,7 +140,6 @@ worker_kept_hold(struct worker_kept *kept, uint32_t flags)
             drop_kept(kept, i);
         else
             trim_kept(kept, i);
-    print_path(kept);
     return 0;
 }
 
@@ -162,7 +160,6 @@ worker_kept_forget(struct worker_kept *kept, const unsigned char job[CLUSTER_ID]
     drop_kept(kept, 0);
     kept->of[0] = kept->of[1];
     memset(&kept->of[1], 0, sizeof kept->of[1]);
-    print_path(kept);
 }
 
 void

@@ -15,6 +15,8 @@ void worker_kept_forget(struct worker_kept *kept, const unsigned char job[CLUSTE
  * needs. Only the next controller sends this, because processes of the lost controller's job could still use the
  * memory. */
 int worker_kept_hold(struct worker_kept *kept, uint32_t flags);
+/* Writes path and size of the latest memory, "PATH BYTES"; empty: there is none. */
+void worker_kept_path(const struct worker_kept *kept, char out[KEPT_PATH]);
 void worker_kept_free(struct worker_kept *kept);
 
 #endif

@@ -85,6 +85,11 @@ fetch(const struct worker_process *w, const struct packet *p, struct span *out, 
                     (unsigned long long)p->total);
     int i = p->flags & FETCH_OLDER ? 1 : 0;
     struct worker_kept *kept = w->shared.kept;
+    if (p->flags & FETCH_PATH) {
+        worker_kept_path(kept, *copy = must_alloc(KEPT_PATH));
+        *out = (struct span){*copy, KEPT_PATH};
+        return 0;
+    }
     if (p->flags & FETCH_KEPT)
         TRY(find_in(kept->of[i].segment, &kept->of[i].heap, p->offset, p->total, &spot));
     else
