@@ -51,7 +51,7 @@ rille.checkpoint.save(dir, {model = net, step = 7})]],
   ["checkpoint.load"] = {
     sign = "rille.checkpoint.load(dir, {model =, optimizer =, data =}[, {fallback = false}])",
     text = [[
-Loads the newest checkpoint of a folder into model, optimiser and data loader.
+Resumes a training: loads the newest checkpoint of a folder into model, optimiser and data loader.
 Parts that are not given stay as they are. Layouts and meshes may differ from those of the save.]],
     args = [[
 dir: string; folder
@@ -274,7 +274,7 @@ parts = rille.train.elastic{steps = 3,
     text = [[
 Continues a training from the last snapshot of a controller that was lost.
 The workers of that controller waited for this one, which runs the same script (rille launch --keep).
-Sets the values of the parts, of the random state and of the data loader. Layouts may differ from those of the snapshot.
+Sets the values of the parts, the random state and the data loader. Layouts may differ from the snapshot's.
 From this call on, each rille.snapshot stores the state of the parts with workers that outlive the controller.
 If the workers have no snapshot of such parts, prints a line to stderr and changes nothing.]],
     args = [[

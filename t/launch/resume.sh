@@ -48,18 +48,20 @@ LUA
 
 go -d cpu:4 train.lua 5
 want=$(cat final)
+sed 's/"cpu"/"async"/' train.lua >async.lua # devices whose memory only their worker can read
 ok "one process trains twelve steps" [ "$(grep -c step log)" = 12 ]
 
 address=tcp://127.0.0.1:$(free_port)
 # begin ARGUMENTS...: starts the training, or continues it
-begin() { go launch -n 4 -d cpu:1 --keep 60 --bind "$address" train.lua "$@"; }
+begin() { go launch -n 4 -d $devices --keep 60 --bind "$address" $script "$@"; }
+devices=cpu:1 script=train.lua
 pids() { awk -v ranks=" $* " '/^worker/ && index(ranks, " " $2 " ") {print $3}' log; } # pids RANK...: prints process numbers
 
 # attempt HOSTS EVERY STOP DELAY RANKS: trains, kills the controller DELAY seconds after step STOP, then the workers RANKS,
 # and continues
 attempt() {
   local hosts=$1 every=$2 stop=$3 delay=$4 ranks=$5 last
-  local what="$hosts host(s), killed $delay s after step $stop${ranks:+, then worker(s) $ranks}"
+  local what="$devices, $hosts host(s), killed $delay s after step $stop${ranks:+, then worker(s) $ranks}"
   export RILLE_HOSTS=$hosts
   rm -f log final
   begin "$every" "$stop" "$delay" 2>/dev/null # without the shell's line on the kill
@@ -75,17 +77,23 @@ attempt() {
   ok "$what: at most $every steps are repeated ($((last - first)))" [ "$first" -gt 0 -a $((last - first)) -le "$every" ]
   ok "$what: stderr reports it" says "train.resume: continues from the snapshot of the previous controller"
 }
-n=0
+number=0
 for hosts in 1 2; do
   for ranks in "" 0 "1 2" "0 1" "2 3" "0 1 3"; do
-    share $n && attempt $hosts 5 $((6 + n % 4)) 0 "$ranks"
-    n=$((n + 1))
+    share $number && attempt $hosts 5 $((6 + number % 4)) 0 "$ranks"
+    number=$((number + 1))
   done
   for delay in 0.002 0.004 0.006 0.008; do # a snapshot after each step: the kill often interrupts one
-    share $n && attempt $hosts 1 5 $delay ""
-    n=$((n + 1))
+    share $number && attempt $hosts 1 5 $delay ""
+    number=$((number + 1))
   done
 done
+devices=async:1,cpu:1 script=async.lua
+for ranks in "" 1; do
+  share $number && attempt 1 5 8 0 "$ranks"
+  number=$((number + 1))
+done
+devices=cpu:1 script=train.lua
 unset RILLE_HOSTS
 
 # ---- other programs, and workers without a snapshot ----

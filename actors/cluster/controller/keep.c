@@ -169,7 +169,7 @@ forget_places(struct cluster *c)
 
 /* Adds the memory that a worker keeps, if it has a complete note. */
 static int
-add_place(struct cluster *c, int host, int rank, uint32_t flags)
+add_kept_memory(struct cluster *c, int host, int rank, uint32_t flags)
 {
     struct kept_place p = {.rank = rank, .flags = flags, .found.host = host};
     int status = read_notes(c, &p);
@@ -181,15 +181,15 @@ add_place(struct cluster *c, int host, int rank, uint32_t flags)
 
 /* Lists what all hosts keep, and makes the workers free the memory that no snapshot needs. */
 static int
-find_places(struct cluster *c)
+find_kept_memories(struct cluster *c)
 {
     forget_places(c);
     c->kept.place = must_realloc(c->kept.place, 2 * sizeof *c->kept.place * (size_t)c->hosts.nmemory);
     for (int m = 0; m < c->hosts.nmemory; m++) {
         int rank = next_keeper(c, m, 0);
         if (rank < 0) continue;
-        TRY(add_place(c, m, rank, 0));
-        TRY(add_place(c, m, rank, FETCH_OLDER));
+        TRY(add_kept_memory(c, m, rank, 0));
+        TRY(add_kept_memory(c, m, rank, FETCH_OLDER));
         TRY(remote_access_hold_kept(c->reach, rank, false));
     }
     return 0;
@@ -218,7 +218,7 @@ cluster_kept(struct cluster *c, uint64_t *number, struct str *text)
 {
     *number = 0;
     if (!any_says(c, HELLO_KEPT)) return 0;
-    int status = find_places(c), n = c->kept.n;
+    int status = find_kept_memories(c), n = c->kept.n;
     struct kept_memory *m = must_alloc(sizeof *m * (size_t)(n + 1));
     for (int i = 0; i < n; i++) m[i] = c->kept.place[i].found;
     if (!status) *number = kept_choose(n, m, c->kept.job);

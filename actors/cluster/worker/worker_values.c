@@ -34,7 +34,7 @@ find_shared(const struct segment *s, uint64_t at, size_t n, char **out)
 }
 
 static int
-find_in(const struct segment *s, const struct device_heap *heap, uint64_t at, size_t n, struct spot *out)
+find_spot_in(const struct segment *s, const struct device_heap *heap, uint64_t at, size_t n, struct spot *out)
 {
     *out = (struct spot){.kind = device_kind(DEV_CPU)};
     if (at >> HEAP_SHIFT == 0) return find_shared(s, at, n, &out->data);
@@ -47,7 +47,7 @@ find_in(const struct segment *s, const struct device_heap *heap, uint64_t at, si
 int
 worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out)
 {
-    return find_in(w->shared.segment, &w->shared.heap, at, n, out);
+    return find_spot_in(w->shared.segment, &w->shared.heap, at, n, out);
 }
 
 /* Handles a HOLD packet: allocates or frees pages. Heap 0 is the memory that the host's processes share; every other
@@ -91,7 +91,7 @@ fetch(const struct worker_process *w, const struct packet *p, struct span *out, 
         return 0;
     }
     if (p->flags & FETCH_KEPT)
-        TRY(find_in(kept->of[i].segment, &kept->of[i].heap, p->offset, p->total, &spot));
+        TRY(find_spot_in(kept->of[i].segment, &kept->of[i].heap, p->offset, p->total, &spot));
     else
         TRY(worker_find(w, p->offset, p->total, &spot));
     *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};

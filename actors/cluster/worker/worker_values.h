@@ -1,5 +1,5 @@
 /* worker_values.h - answers the controller's requests for bytes of the host's memory. Called with the worker's lock
- * held. */
+ * held. The worker owns the memory. */
 #ifndef RILLE_CLUSTER_WORKER_VALUES_H
 #define RILLE_CLUSTER_WORKER_VALUES_H
 

@@ -30,7 +30,7 @@ kept_numbers(const int64_t *v, int n)
 
 /* Adds the place of a buffer to the list of a shard's places. A buffer that replicas share is listed once. */
 static int
-add_place(struct describing *d, const struct buffer *b, int kind, int32_t device, json_t *places)
+add_shard_place(struct describing *d, const struct buffer *b, int kind, int32_t device, json_t *places)
 {
     uint64_t at;
     int memory = cluster_memory_of(d->s->cluster, kind, device);
@@ -56,8 +56,8 @@ list_places(struct describing *d, const struct copy *c, int origin, json_t *plac
     for (int pos = 0; pos < p->nrank; pos++) {
         const struct buffer *b = c->store->part[pos], *spare = c->spare ? c->spare->part[pos] : NULL;
         if (layout_origin(c->layout, pos) != origin) continue;
-        if (b) TRY(add_place(d, b, p->kind, p->rank[pos], places));
-        if (spare) TRY(add_place(d, spare, p->kind, buffer_device(spare), places));
+        if (b) TRY(add_shard_place(d, b, p->kind, p->rank[pos], places));
+        if (spare) TRY(add_shard_place(d, spare, p->kind, buffer_device(spare), places));
     }
     return 0;
 }
@@ -174,7 +174,7 @@ rille_kept_state(struct rille_session *s, const char **text, bool *took_over)
 }
 
 static bool
-read_numbers(const json_t *list, int n, int64_t *out)
+read_integers(const json_t *list, int n, int64_t *out)
 {
     if (json_array_size(list) != (size_t)n) return false;
     for (int i = 0; i < n; i++) out[i] = json_integer_value(json_array_get(list, (size_t)i));
@@ -188,14 +188,14 @@ read_type(const json_t *value, struct type *out)
     const json_t *shape = json_object_get(value, "shape");
     *out = (struct type){.dtype = (uint8_t)dtype_parse(dtype ? dtype : ""),
                          .ndim = (uint8_t)MIN(json_array_size(shape), MAX_DIM)};
-    return read_numbers(shape, out->ndim, out->dim) && out->dtype != DT_NONE && !type_check(out);
+    return read_integers(shape, out->ndim, out->dim) && out->dtype != DT_NONE && !type_check(out);
 }
 
 static bool
 read_box(const json_t *part, const struct type *t, struct box *out)
 {
-    bool good = read_numbers(json_object_get(part, "lo"), t->ndim, out->lo) &&
-                read_numbers(json_object_get(part, "hi"), t->ndim, out->hi);
+    bool good = read_integers(json_object_get(part, "lo"), t->ndim, out->lo) &&
+                read_integers(json_object_get(part, "hi"), t->ndim, out->hi);
     for (int i = 0; i < t->ndim && good; i++)
         good = out->lo[i] >= 0 && out->lo[i] <= out->hi[i] && out->hi[i] <= t->dim[i];
     return good;
@@ -224,7 +224,7 @@ read_places(struct rille_session *s, const json_t *part, const char *name, char 
     bool damaged = false;
     for (size_t i = 0; i < json_array_size(places); i++) {
         int64_t at[2];
-        if (!read_numbers(json_array_get(places, i), 2, at)) continue;
+        if (!read_integers(json_array_get(places, i), 2, at)) continue;
         int status = cluster_kept_read(s->cluster, (int)at[0], (uint64_t)at[1], out, n);
         if (!status && has_digests(out, n, digests)) return 0;
         damaged |= !status;
