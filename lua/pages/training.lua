@@ -51,7 +51,7 @@ rille.checkpoint.save(dir, {model = net, step = 7})]],
   ["checkpoint.load"] = {
     sign = "rille.checkpoint.load(dir, {model =, optimizer =, data =}[, {fallback = false}])",
     text = [[
-Resumes a training: loads the newest checkpoint of a folder into model, optimiser and data loader.
+Loads the newest checkpoint of a folder into model, optimiser and data loader.
 Parts that are not given stay as they are. Layouts and meshes may differ from those of the save.]],
     args = [[
 dir: string; folder
