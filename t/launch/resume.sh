@@ -8,7 +8,8 @@ cd "$dir" || exit 2
 tell() { head -20 err log 2>/dev/null; }
 
 # Appends its first step, its steps and its workers to log, and writes the final weights to the file final. Arguments:
-# number of steps between snapshots; step after which the controller kills itself, and seconds from then to the kill.
+# number of steps between snapshots; step after which the controller kills itself, and seconds from then to the kill;
+# ranks of workers that the script kills and replaces one step earlier. Step 0: the kill follows train.resume.
 cat >train.lua <<'LUA'
 local P = rille.placement("cpu", {0, 1, 2, 3})
 rille.manual_seed(3)
@@ -24,20 +25,31 @@ local step = rille.graph(function(x, y)
   return loss
 end)
 local y = rille.tensor({0, 1, 2, 3}, {dtype = "i64", placement = P, sbp = "S(0)"})
-local every, stop, delay = tonumber(arg[1]), tonumber(arg[2]), arg[3]
+local every, stop, delay, ranks = tonumber(arg[1]), tonumber(arg[2]) or -1, arg[3], arg[4] or ""
+local function kill(pid) os.execute(("(sleep %s; kill -9 %s) %s"):format(delay, pid, delay == "0" and "" or "&")) end
 local note = rille.train.resume{model = net, optimizer = opt}
 local i = note and note.step or 0
 local log = io.open("log", "a")
 log:setvbuf("line")
 for _, w in ipairs(rille.workers()) do log:write(("worker %d %d\n"):format(w.rank, w.pid)) end
 log:write(("begin %d\n"):format(i))
+if stop == 0 then kill("$PPID") end
 rille.snapshot{step = i}
-while i < 12 do
+local function advance()
   local loss = step(rille.randn({4, 8}, {placement = P, sbp = "S(0)"}), y):item()
   i = i + 1
   log:write(("step %d %a\n"):format(i, loss))
-  if i == stop then os.execute(("(sleep %s; kill -9 $PPID) %s"):format(delay, delay == "0" and "" or "&")) end
+  if i == stop then kill("$PPID") end
   if i % every == 0 then rille.snapshot{step = i} end
+end
+while i < 12 do
+  if i == stop - 1 and ranks ~= "" then
+    for rank in ranks:gmatch("%d") do kill(rille.workers()[rank + 1].pid) end
+    ranks = ""
+  end
+  local good, why = pcall(advance)
+  if not good and not rille.is_lost(why) then error(why, 0) end
+  if not good then i = rille.recover().step end
 end
 local final = io.open("final", "w")
 for _, p in ipairs(params) do
@@ -57,16 +69,16 @@ begin() { go launch -n 4 -d $devices --keep 60 --bind "$address" $script "$@"; }
 devices=cpu:1 script=train.lua
 pids() { awk -v ranks=" $* " '/^worker/ && index(ranks, " " $2 " ") {print $3}' log; } # pids RANK...: prints process numbers
 
-# attempt HOSTS EVERY STOP DELAY RANKS: trains, kills the controller DELAY seconds after step STOP, then the workers RANKS,
-# and continues
+# attempt HOSTS EVERY STOP DELAY RANKS [EARLIER]: trains, kills the workers EARLIER and recovers, kills the controller DELAY
+# seconds after step STOP, then the workers RANKS, and continues
 attempt() {
-  local hosts=$1 every=$2 stop=$3 delay=$4 ranks=$5 last
-  local what="$devices, $hosts host(s), killed $delay s after step $stop${ranks:+, then worker(s) $ranks}"
+  local hosts=$1 every=$2 stop=$3 delay=$4 ranks=$5 earlier=${6:-} last
+  local what="$devices, $hosts host(s), ${earlier:+worker(s) $earlier replaced, }killed $delay s after step $stop${ranks:+, then worker(s) $ranks}"
   export RILLE_HOSTS=$hosts
   rm -f log final
-  begin "$every" "$stop" "$delay" 2>/dev/null # without the shell's line on the kill
-  [ -z "$ranks" ] || kill -9 $(pids $ranks)
-  last=$(grep -c ^step log)
+  begin "$every" "$stop" "$delay" "$earlier" 2>/dev/null # without the shell's line on the kill
+  [ -z "$ranks" ] || kill -9 $(pids $ranks) 2>/dev/null # one of them may be an earlier process of its rank
+  last=$(awk '/^step/ {n = $2} END {print n}' log)
   if [ -f final ]; then # the training was faster than the kill
     await are_gone $(pids 0 1 2 3)
     return
@@ -88,6 +100,20 @@ for hosts in 1 2; do
     number=$((number + 1))
   done
 done
+for earlier in 0 "1 2" "2 3"; do # all workers of the second host are replaced, and then those of the first host are lost
+  share $number && attempt 2 5 8 0 "0 1" "$earlier"
+  number=$((number + 1))
+done
+if share $number; then
+  export RILLE_HOSTS=2
+  rm -f log final
+  begin 5 7 0 2>/dev/null
+  for _ in 1 2; do begin 5 0 0 2>/dev/null; done # killed before their first snapshot
+  begin 5
+  is "the snapshot stays until the next controller has stored one" "$code $(cat final) $(grep begin log | tr '\n' ' ')" \
+    "0 $want begin 0 begin 5 begin 5 begin 5 "
+fi
+number=$((number + 1))
 devices=async:1,cpu:1 script=async.lua
 for ranks in "" 1; do
   share $number && attempt 1 5 8 0 "$ranks"
