@@ -240,12 +240,15 @@ read_kept_part(struct rille_session *s, const json_t *part, const char *name, co
     struct box box;
     struct type local = *t;
     struct view to = view_dense(t, whole);
+    bool rows = true; /* the shard's bytes are contiguous in the value */
     if (!read_box(part, t, &box)) return fail(E_IO, "the kept snapshot is damaged: a shard of '%s' is invalid", name);
     for (int i = 0; i < t->ndim; i++) {
         to.data = (char *)to.data + box.lo[i] * to.stride[i] * (int64_t)dtype_bytes((enum dtype)t->dtype);
         to.dim[i] = local.dim[i] = box.hi[i] - box.lo[i];
+        rows &= i == 0 || local.dim[i] == t->dim[i];
     }
     size_t n = (size_t)type_bytes(&local);
+    if (rows) return read_places(s, part, name, to.data, n);
     char *bytes = must_alloc(n + 1);
     int status = read_places(s, part, name, bytes, n);
     struct view from = view_dense(&local, bytes);
