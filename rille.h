@@ -250,8 +250,28 @@ bool rille_was_lost(void); /* returns true if this thread's last error was the l
  * was lost three times in succession at the same operator call after the same snapshot. Handles and graphs stay valid.
  * *why: why a later snapshot could not be used (damaged or lost); NULL: the latest one was used. The text is valid
  * until the next call. */
-int rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest);
+struct rille_state; /* a training's state; NULL: the snapshot is lost with this process */
+int rille_snapshot(struct rille_session *s, int keep, const struct rille_state *state, int64_t *number,
+                   int64_t *oldest);
 bool rille_has_snapshot(struct rille_session *s);
+/* The state of a training for the next controller, which finds it with the workers that outlive this one
+ * (keep_seconds). The tensors must have no pending reduction. A snapshot with a state waits until the copies on other
+ * hosts and the digests are complete. rille_keeps_state() returns true if a worker of the job outlives the controller.
+ */
+struct rille_state {
+    int n;
+    const char *const *name;
+    struct rille_tensor *const *tensor;
+    const char *text;
+};
+bool rille_keeps_state(struct rille_session *s);
+/* Finds the latest snapshot with a state of an earlier controller. *text: JSON {"state": text of the state, "values":
+ * {name: {"dtype": "f32", "shape": [2, 3], ...}}}, valid until the next call; NULL: there is none. *took_over: workers
+ * of an earlier controller are present. rille_kept_tensor() reads a tensor of this state, with the given layout. It
+ * fails if the bytes are lost or damaged. */
+int rille_kept_state(struct rille_session *s, const char **text, bool *took_over);
+int rille_kept_tensor(struct rille_session *s, const char *name, const struct rille_layout *layout,
+                      struct rille_tensor **out);
 /* Compares the replicas of all variables and gradients in the last snapshot, by digests. If replicas differ,
  * returns non-zero, names their workers in rille_error(), and drops the last snapshot, so that recovery uses the
  * previous one (if keep was 2). If all replicas agree, drops the previous snapshot. *wrong: NULL, unless an earlier

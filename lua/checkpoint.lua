@@ -203,12 +203,33 @@ local function check_settings(model, saved, wrong, root)
   end
 end
 
+-- Returns the parts with a mark: their state includes parameters that only an optimiser has. A checkpoint does not
+-- include these, because the program saves them itself.
+local function complete(parts)
+  return {model = parts.model, optimizer = parts.optimizer, data = parts.data, parameter = true}
+end
+
+-- Calls visit for each parameter that an optimiser has and the model does not have.
+local function each_other_parameter(parts, name_of, visit)
+  local seen = {}
+  if parts.model then
+    for _, p in parts.model:named_parameters() do seen[p] = true end
+  end
+  for _, one in ipairs(optimizers(parts)) do
+    for _, p in ipairs(one.opt.params) do
+      if not seen[p] then visit("parameter." .. name_of[p], p) end
+      seen[p] = true
+    end
+  end
+end
+
 -- Calls visit(name in the file, tensor) for each parameter, buffer and optimiser state tensor of the parts.
 local function each_tensor(parts, name_of, visit)
   if parts.model then
     for name, t in parts.model:named_parameters() do visit("model." .. name, t) end
     for name, t in parts.model:named_buffers() do visit("model." .. name, t) end
   end
+  if parts.parameter then each_other_parameter(parts, name_of, visit) end
   for _, one in ipairs(optimizers(parts)) do
     one.opt:__follow()
     for i, p in ipairs(one.opt.params) do
@@ -570,6 +591,7 @@ local function all_wrong(parts, contents, saved, reported)
     if #settings_wrong > 0 then wrong[1] = check.problems(settings_wrong) end
     add(of_model)
   end
+  add(reported("parameter"))
   add(reported("numbers"))
   if #wrong == 0 then add(reported("optimizer")) end
   if #wrong == 0 then add(reported("gradient")) end
@@ -635,15 +657,40 @@ local function load_file(who, path, parts)
   return math.tointeger(saved.step), saved.note
 end
 
+-- Returns the state of the parts and a note as text, and the tensors by name, without pending reductions.
+function checkpoint._state(who, parts, note)
+  local state, tensors = state_of(complete(parts))
+  state.step, state.note = 0, note
+  local text, why = state_text.encode(state, "note")
+  check.that(text, "%s: %s", who, why)
+  for name, t in pairs(tensors) do
+    if is_partial(t) then
+      tensors[name] = rille.no_grad(t.to_global, t, {placement = t.placement, sbp = layout.replicated(t.placement)})
+    end
+  end
+  return text, tensors
+end
+
+-- Restores the parts from a text and tensors of checkpoint._state(); contents and read: as for restore(). Returns true
+-- and the note; nil and the reason if the values are damaged.
+function checkpoint._restore(who, path, text, contents, parts, read)
+  local saved = state_text.decode(text)
+  check.that(is_ours(saved), "%s: %s is not a state of rille.snapshot", who, path)
+  local good, why = rille.no_grad(restore, who, {path = path, contents = contents, saved = saved}, complete(parts), read)
+  return good, good and saved.note or why
+end
+
+function checkpoint._check_parts(who, parts) check_parts(who, parts, {}) end
+
 -- Copies the state of a training run from parts to other parts of the same form, whose layouts and placements may
 -- differ.
 function checkpoint._copy(who, from, to)
   check_parts(who, from, {})
   check_parts(who, to, {})
-  local saved, tensors = state_of(from)
+  local saved, tensors = state_of(complete(from))
   local source = {path = "the training so far", contents = {}, saved = saved}
   for name, t in pairs(tensors) do table.insert(source.contents, {name = name, shape = t.shape, dtype = t.dtype}) end
-  rille.no_grad(restore, who, source, to, function(names, placement, sbp)
+  rille.no_grad(restore, who, source, complete(to), function(names, placement, sbp)
     local values = {}
     for _, name in ipairs(names) do
       values[name] = tensors[name]:detach():to_global{placement = placement(name), sbp = sbp(name)}

@@ -11,6 +11,8 @@
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local resume = require "rille.resume"
+local snapshot = require "rille.snapshot"
 
 local who = "train.elastic"
 
@@ -32,9 +34,15 @@ local function build(self)
     rille._random(seed, count) -- restores the random state, because make() has drawn initial values
     io.stderr:write(("rille: train.elastic: continues on %s after step %d\n"):format(P, self.done))
   end
+  local note = not old and resume(state_of(parts))
+  snapshot.parts = state_of(parts)
   self.built = self.built + 1
   self.all[self.built] = {parts = parts, place = tostring(P)}
-  if not old and self.load then self.done = check.whole(who, "the result of load", self.load(parts) or 0, 0) end
+  if note then
+    self.done = note.step
+  elseif not old and self.load then
+    self.done = check.whole(who, "the result of load", self.load(parts) or 0, 0)
+  end
   take_snapshot(self)
 end
 

@@ -9,7 +9,8 @@
 local rille = require "rille"
 local check = require "rille.base.check"
 
--- kept: number of a snapshot -> Lua state that was saved with it
+-- kept: number of a snapshot -> Lua state that was saved with it. parts: the training whose state a snapshot stores with
+-- workers that outlive the controller (resume.lua); nil: none
 local M = {watched = setmetatable({}, {__mode = "k"}), kept = {}}
 
 -- Copies a note: numbers, strings, booleans and tables of them.
@@ -49,7 +50,11 @@ return setmetatable(M, {__call = check.limited_call("snapshot", function(_, note
   local o = check.options("snapshot", options, {keep = 1})
   check.that(o.keep == 1 or o.keep == 2, "snapshot: keep must be 1 or 2, found %s", check.quoted(o.keep))
   local kept = {note = copy(note, {}, "note"), back = {}}
-  local number, oldest = rille._snapshot(math.tointeger(o.keep))
+  local text, tensors
+  if M.parts and rille._keeps_state() then
+    text, tensors = require("rille.checkpoint")._state("snapshot", M.parts, kept.note)
+  end
+  local number, oldest = rille._snapshot(math.tointeger(o.keep), text, tensors)
   for object, keep in pairs(M.watched) do kept.back[#kept.back + 1] = keep(object) end
   M.kept[number] = kept
   for old in pairs(M.kept) do

@@ -9,6 +9,8 @@
 --
 --   rille.train.elastic{steps = 800, make = make, step = step}     continues when workers are lost or join (elastic.lua)
 --
+--   local note = rille.train.resume{model = net, optimizer = opt}  continues from the snapshot of a lost controller (resume.lua)
+--
 --   local guard = rille.train.replicas{every = 100}          before training
 --   i = guard:after(i)                                       after step i: the next step, or an earlier one
 --
@@ -22,7 +24,7 @@
 local rille = require "rille"
 local check = require "rille.base.check"
 
-local train = {elastic = require "rille.elastic"}
+local train = {elastic = require "rille.elastic", resume = require "rille.resume"}
 
 -- Passes numbers to monitors (rille --metrics) and to the log (rille --log). A number is kept until the next report
 -- of the same name; the numbers `samples` are summed.

@@ -269,6 +269,29 @@ parts = rille.train.elastic{steps = 3,
     see = "recover snapshot workers checkpoint.save",
     words = "elastic scale up down autoscale torchrun torchft workers nodes join grow shrink",
   },
+  ["train.resume"] = {
+    sign = "rille.train.resume{model =, optimizer =, data =}",
+    text = [[
+Continues a training from the last snapshot of a controller that was lost.
+The workers of that controller waited for this one, which runs the same script (rille launch --keep).
+Sets the values of the parts, the random state and the data loader. Layouts may differ from the snapshot's.
+From this call on, each rille.snapshot stores the state of the parts with workers that outlive the controller.
+If the workers have no snapshot of such parts, prints a line to stderr and changes nothing.]],
+    args = [[
+model: a module
+optimizer: an optimiser, or several by name: {generator = a, critic = b}
+data: a loader]],
+    returns = "the note of the snapshot (true: it has no note); nil: the training begins anew, or from a checkpoint",
+    errors = "the parts must be a module, optimisers and a loader",
+    code = [[
+net = rille.nn.Linear(3, 2)
+note = rille.train.resume{model = net}
+i = note and note.step or 0]],
+    shows = "i",
+    gives = "0",
+    see = "snapshot recover checkpoint.load train.elastic",
+    words = "restart controller head node failover keep takeover coordinator crash",
+  },
   ["train.replicas"] = {
     is = "replicas",
     sign = "rille.train.replicas{every = 100, step = 0}",

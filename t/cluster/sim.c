@@ -10,7 +10,7 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, again = 0,
+        int lost = 0, restarts = 0, taken = 0, found = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, again = 0,
             hung = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: no worker is lost", world, hosts);
@@ -19,6 +19,7 @@ test_seeds(int hosts)
             lost += out.lost;
             restarts += out.restarts;
             taken += out.taken;
+            found += out.found;
             filed += out.filed;
             given_up += out.given_up;
             united += out.united;
@@ -42,6 +43,7 @@ test_seeds(int hosts)
            world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
            world, taken);
+        ok(found > restarts / 60, "%d workers: restarted coordinators went back to %d kept snapshots", world, found);
     }
 }
 

@@ -592,6 +592,21 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
+-- Elastic trainings and rille.train.resume copy a complete state; a checkpoint leaves such parameters to the program.
+tap.group("a parameter that only an optimiser has", function()
+  local function make(value)
+    local net, w = nn.Linear(2, 2), nn.Parameter(rille.tensor{value, value})
+    local opt = rille.optim.SGD({net.weight, net.bias, w}, {lr = 0.1})
+    return w, {model = net, optimizer = opt}, {optimizer = opt}
+  end
+  local from, from_parts, from_opt = make(1)
+  for i, what in ipairs{"with a model", "without a model"} do
+    local to, to_parts, to_opt = make(2)
+    require("rille.checkpoint")._copy("test", i == 1 and from_parts or from_opt, i == 1 and to_parts or to_opt)
+    tap.is(to:totable(), from:totable(), ("%s: the complete state includes it"):format(what))
+  end
+end)
+
 -- Checks which temporary files are deleted. The name of a temporary file contains the process id of its writer.
 -- Process 1 runs on every machine; process 4194305 cannot exist.
 tap.group("files of killed saves", function()

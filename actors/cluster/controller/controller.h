@@ -12,6 +12,7 @@
 #define RILLE_CLUSTER_CONTROLLER_H
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/memory/kept.h"
 #include "actors/cluster/wire/devices.h"
 #include "actors/plan/model/program.h"
 #include "runtime/file/shards.h"
@@ -190,6 +191,30 @@ struct cluster_file {
  * has abandoned its unfinished files, then fails with E_CANCEL. */
 int cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible);
 void cluster_file_free(struct cluster_file *f);
+
+/* ---- snapshots that outlive the controller (memory/kept.h); session's thread ---- */
+
+/* Returns true if a worker of the job outlives the controller, so that the next controller can find snapshots. */
+bool cluster_keeps(struct cluster *c);
+/* Returns true if a present worker has served an earlier controller. */
+bool cluster_took_over(struct cluster *c);
+/* Stores the description of a snapshot in the memory of each host. range: by memory, the bytes that the snapshot needs
+ * there. number: larger than that of the snapshot before, whose bytes may be freed after this call. E_LOST, E_MEMORY.
+ */
+struct kept_ranges {
+    struct kept_range *range;
+    int n, capacity;
+};
+int cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *ranges, const struct str *text);
+/* Finds the latest snapshot that workers keep from an earlier controller, and makes them free other memory of that
+ * controller. Sets *number to its number and *text to its text; *number 0: there is none. Later snapshots need larger
+ * numbers. E_LOST. */
+int cluster_kept(struct cluster *c, uint64_t *number, struct str *text);
+/* Reads bytes of that snapshot. memory: number of the host's memory in the job that took it. E_LOST: no worker keeps
+ * this memory. */
+int cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t bytes);
+/* Makes the workers free the snapshots of earlier controllers. E_LOST. */
+int cluster_kept_drop(struct cluster *c);
 
 struct cluster_loss {
     int rank, pid;

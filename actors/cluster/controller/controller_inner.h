@@ -44,6 +44,7 @@ struct memory {
      * cannot read */
     struct memory_heap *heap;
     int nheap;
+    void *note[KEPT_SLOTS]; /* notes of snapshots (kept.h), by slot; NULL: none */
 };
 
 /* The lock guards the fields that may change. Fields that only the session's thread uses need no lock. */
@@ -110,6 +111,12 @@ struct cluster {
         struct segment *own, *bus;
         char path[SEGMENT_PATH], bus_text[SEGMENT_PATH + 32]; /* paths of `own` and of `bus` */
     } hosts;
+    struct { /* hosts with the snapshot of an earlier controller (keep.c), by order of memories in this job */
+        struct kept_place *place;
+        int n;
+        unsigned char job[KEPT_JOB]; /* job of the snapshot that was found */
+        int turn;                    /* slot for the next description of a snapshot of this job */
+    } kept;
     struct { /* the devices of all workers; a rank's devices are added when the rank is present for the first time */
         struct device_counts devices;
         struct range *range;
@@ -130,6 +137,8 @@ int control_say_lost(const struct cluster *c);
 int control_gather(struct cluster *c);
 /* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */
 int control_start_absent(struct cluster *c);
+/* Frees what the controller knows about snapshots of an earlier controller. */
+void control_kept_free(struct cluster *c);
 /* Handles packets that have arrived, and wakes the cluster's thread. Must be called after each send outside of
  * attend(), because a send can consume the edge-triggered event of packets that have arrived. The caller holds the
  * lock. */

@@ -306,6 +306,7 @@ control_free(struct cluster *c)
         free(c->hosts.memory[m].heap);
     }
     segment_free(&c->hosts.own);
+    control_kept_free(c);
     free(c->hosts.memory);
     free(c->table.bytes);
     free(c->table.range);

@@ -41,12 +41,13 @@ struct wish {
     uint64_t at, from;
     char *bytes; /* (FETCH) destination of the bytes; (STORE) their source */
     size_t n, asked, answered;
-    uint64_t first;   /* number of the request's first packet */
-    int64_t heard_ns; /* time, ns, of the last answer or repetition */
-    int64_t still_ns; /* time, ns, of the last answer or request for a new connection */
-    int64_t patience; /* time without an answer after which a new connection is requested, ns */
-    int64_t begun_ns; /* start time, ns, of the wait for an answer (options.deadline_ns) */
-    bool give;
+    uint64_t first;        /* number of the request's first packet */
+    int64_t heard_ns;      /* time, ns, of the last answer or repetition */
+    int64_t still_ns;      /* time, ns, of the last answer or request for a new connection */
+    int64_t patience;      /* time without an answer after which a new connection is requested, ns */
+    int64_t begun_ns;      /* start time, ns, of the wait for an answer (options.deadline_ns) */
+    uint32_t flags;        /* flags of HOLD or FETCH */
+    bool of_rank;          /* only the worker `rank` can answer; false: the worker that answers for the memory */
     const uint64_t *place; /* (SUM, one packet) the blocks to digest, as pairs: position, size in bytes */
     int nplace;
     uint64_t *digest;
@@ -104,7 +105,7 @@ ask_memory(struct reach *r, struct wish *w)
     size_t n = piece_bytes(w, w->asked);
     struct packet p = {.kind = (uint8_t)w->kind,
                        .count = ++r->count,
-                       .flags = w->give ? HOLD_GIVE : 0,
+                       .flags = w->flags,
                        .offset = w->at + w->asked,
                        .total = n,
                        .rank = w->source_rank,
@@ -217,6 +218,7 @@ remote_access_forget(struct reach *r, int rank)
 static int
 find_wish_keepers(struct reach *r, struct wish *w)
 {
+    if (w->of_rank) return r->options.broken(r->options.of);
     int rank = r->options.keeper(r->options.of, w->memory), source = -1;
     if (rank < 0) return err_last();
     if (w->kind == PACKET_BRING && (source = r->options.keeper(r->options.of, w->source)) < 0) return err_last();
@@ -261,7 +263,9 @@ check_connection(struct reach *r, struct wish *w)
 static int
 carry_out_wish(struct reach *r, struct wish *w)
 {
-    w->rank = w->source_rank = -1;
+    if (!w->of_rank) w->rank = -1;
+    w->source_rank = -1;
+    if (w->of_rank) ask_another(r, w, w->rank);
     w->begun_ns = w->still_ns = now_ns();
     w->patience = r->options.link_ns / 2;
     while (w->answered < w->n) {
@@ -293,7 +297,8 @@ fulfil(struct reach *r, struct wish w)
 int
 remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give)
 {
-    return fulfil(r, (struct wish){.kind = PACKET_HOLD, .memory = memory, .at = at, .n = bytes, .give = give});
+    return fulfil(
+        r, (struct wish){.kind = PACKET_HOLD, .memory = memory, .at = at, .n = bytes, .flags = give ? HOLD_GIVE : 0});
 }
 
 int
@@ -308,6 +313,25 @@ int
 remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes)
 {
     return fulfil(r, (struct wish){.kind = PACKET_FETCH, .memory = memory, .at = at, .bytes = to, .n = bytes});
+}
+
+int
+remote_access_fetch_kept(struct reach *r, int rank, uint32_t flags, uint64_t at, void *to, size_t bytes)
+{
+    return fulfil(r, (struct wish){.kind = PACKET_FETCH,
+                                   .rank = rank,
+                                   .of_rank = true,
+                                   .flags = FETCH_KEPT | flags,
+                                   .at = at,
+                                   .bytes = to,
+                                   .n = bytes});
+}
+
+int
+remote_access_hold_kept(struct reach *r, int rank, bool all)
+{
+    uint32_t flags = HOLD_KEPT | (all ? HOLD_GIVE : 0);
+    return fulfil(r, (struct wish){.kind = PACKET_HOLD, .rank = rank, .of_rank = true, .flags = flags, .n = 1});
 }
 
 int

@@ -40,6 +40,13 @@ void remote_access_forget(struct reach *r, int rank);
 int remote_access_hold(struct reach *r, int memory, uint64_t at, size_t bytes, bool give);
 int remote_access_store(struct reach *r, int memory, uint64_t at, const void *from, size_t bytes);
 int remote_access_fetch(struct reach *r, int memory, uint64_t at, void *to, size_t bytes);
+/* Reads bytes of a memory that worker `rank` keeps from an earlier controller. flags: 0: of the latest such controller;
+ * FETCH_OLDER: of the one before; FETCH_PATH: instead, KEPT_PATH bytes with path and size of the memory. E_LOST: the
+ * worker was lost. E_BUS: it keeps no such bytes. */
+int remote_access_fetch_kept(struct reach *r, int rank, uint32_t flags, uint64_t at, void *to, size_t bytes);
+/* Makes worker `rank` free the memory that it keeps from an earlier controller; all false: only the memory that no
+ * snapshot needs. E_LOST. */
+int remote_access_hold_kept(struct reach *r, int rank, bool all);
 /* Fetches the digests (runtime/file/disk/source.h) of at most REMOTE_ACCESS_DIGESTS blocks with at most
  * REMOTE_ACCESS_DIGEST_BYTES in total. place: for each block, a pair of its position and its size in bytes. */
 enum { REMOTE_ACCESS_DIGESTS = 4096, REMOTE_ACCESS_DIGEST_BYTES = 4 << 20 };

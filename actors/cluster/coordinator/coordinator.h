@@ -129,7 +129,8 @@ struct member_info {
     int still;
     /* number of ticks for which a packet that a heartbeat reported has not arrived; 0: none is missing */
     int lag;
-    bool stayed; /* true if the worker joined before the current epoch */
+    bool stayed;   /* true if the worker joined before the current epoch */
+    uint8_t hello; /* flags of HELLO */
 };
 
 enum notice_kind {
@@ -239,7 +240,9 @@ enum { REFUSE_LOST = 1 };
 enum { CONNECT_VALUES = 1 }; /* flag of CONNECT */
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
 enum { MADE_MPI = 1 };
-enum { HOLD_GIVE = 1 };
+enum { HELLO_KEEPS = 1, HELLO_KEPT = 2, HELLO_RETURNS = 4 };
+enum { HOLD_GIVE = 1, HOLD_KEPT = 2 };
+enum { FETCH_KEPT = 1, FETCH_OLDER = 2, FETCH_PATH = 4, KEPT_PATH = 96 }; /* KEPT_PATH: bytes of a path, with zeros */
 enum { FILED_MORE = 1 };
 enum { REPORT_WORKS = 1 };
 
@@ -298,6 +301,8 @@ uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number o
  * rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
+/* Records that no member keeps a snapshot of an earlier controller any more. */
+void coordinator_kept_dropped(struct coordinator *c);
 /* Returns the rank that runs a slot (device thread) in the current epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
 /* The memory of a host. Memories get their numbers when every rank is present for the first time. */

@@ -404,6 +404,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .cores = p->cores,
                                   .abilities = p->abilities,
                                   .isa = p->isa,
+                                  .hello = (uint8_t)p->flags,
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),
                          .seen = p->seq};
@@ -418,6 +419,12 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                     .world = (uint32_t)c->options.world,
                                     .beat = span_text(c->options.beat),
                                     .bulk = span_text(c->options.bulk)});
+}
+
+void
+coordinator_kept_dropped(struct coordinator *c)
+{
+    for (int r = 0; r < c->options.world; r++) c->member[r].info.hello &= (uint8_t)~HELLO_KEPT;
 }
 
 /* ---- keep workers that wait for a rank ---- */

@@ -53,7 +53,7 @@ map(int fd, size_t bytes, struct segment **out)
     struct segment *s = must_alloc(sizeof *s);
     *s = (struct segment){.fd = fd, .base = base, .bytes = bytes};
     GROW(s->free, s->nfree + 1, s->free_capacity);
-    s->free[s->nfree++] = (struct extent){0, bytes};
+    if (bytes > SEGMENT_HEAD) s->free[s->nfree++] = (struct extent){SEGMENT_HEAD, bytes - SEGMENT_HEAD};
     *out = s;
     return 0;
 }

@@ -16,7 +16,8 @@
 #include "runtime/base/system.h"
 
 struct segment;
-enum { SEGMENT_PATH = SYSTEM_NAME };
+/* SEGMENT_HEAD: size of the segment's first page, bytes, which is never allocated (kept.h) */
+enum { SEGMENT_PATH = SYSTEM_NAME, SEGMENT_HEAD = 4096 };
 
 /* Makes a segment. bytes: size of the address range, whose pages are allocated by segment_take(). E_MEMORY. */
 int segment_new(size_t bytes, struct segment **out);

@@ -20,9 +20,11 @@
 #include "actors/cluster/worker/worker_epoch.h"
 #include "actors/cluster/worker/worker_files.h"
 #include "actors/cluster/worker/worker_job.h"
+#include "actors/cluster/worker/worker_kept.h"
 #include "actors/cluster/worker/worker_report.h"
 #include "actors/cluster/worker/worker_run.h"
 #include "actors/cluster/worker/worker_unite.h"
+#include "actors/cluster/worker/worker_values.h"
 #include "actors/act/run/engine.h"
 #include "actors/cluster/wire/gpus.h"
 #include "actors/cluster/wire/machine.h"
@@ -268,200 +270,6 @@ worker_take_beats(struct worker_process *w)
         if (!packet_read(bytes, n, &p)) member_heard(w->member, &p);
 }
 
-/* ---- values ---- */
-
-static void
-reply(struct worker_process *w, const struct packet *p, int status, struct span bytes)
-{
-    struct packet out = {.kind = PACKET_VALUE, .count = p->count, .status = (uint32_t)status, .bytes = bytes};
-    if (status) out.bytes = span_text(err_text());
-    str_clear(&w->shared.packet);
-    packet_write(&out, &w->shared.packet);
-    if (link_send(w->link, LINK_BULK, 0, w->shared.packet.text, w->shared.packet.len)) err_clear();
-}
-
-static int
-find_shared(const struct worker_process *w, uint64_t at, size_t n, char **out)
-{
-    if (!w->shared.segment) return fail(E_BUS, "the host's memory is not mapped yet");
-    size_t most = segment_bytes(w->shared.segment);
-    if (at > most || n > most - at)
-        return fail(E_BUS, "%zu bytes at offset %llu are outside the host's memory of %zu bytes", n,
-                    (unsigned long long)at, most);
-    *out = segment_base(w->shared.segment) + at;
-    return 0;
-}
-
-int
-worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out)
-{
-    *out = (struct spot){.kind = device_kind(DEV_CPU)};
-    if (at >> HEAP_SHIFT == 0) return find_shared(w, at, n, &out->data);
-    const struct holding *h = device_heap_find(&w->shared.heap, at, n);
-    if (!h) return fail(E_BUS, "%zu bytes at position %llx are not allocated on a device", n, (unsigned long long)at);
-    *out = (struct spot){device_kind(h->kind), h->data + (at - h->at)};
-    return 0;
-}
-
-/* Handles a HOLD packet: allocates or frees pages. Heap 0 is the memory that the host's processes share; every other
- * heap belongs to a device. */
-static int
-hold_buffer(struct worker_process *w, const struct packet *p)
-{
-    uint64_t heap = p->offset >> HEAP_SHIFT, offset = p->offset - (heap << HEAP_SHIFT);
-    bool give = p->flags & HOLD_GIVE;
-    int32_t device;
-    int kind;
-    char *at;
-    if (heap == 0) {
-        TRY(find_shared(w, p->offset, p->total, &at));
-        return segment_hold(w->shared.segment, p->offset, p->total, give);
-    }
-    if (!position_heap_device(&w->shared.map, w->shared.map.memory, (int32_t)heap, &kind, &device) ||
-        offset > HEAP_BYTES || p->total > HEAP_BYTES - offset)
-        return fail(E_BUS, "packet HOLD: %llu bytes at offset %llu are outside of device heap %d of this worker",
-                    (unsigned long long)p->total, (unsigned long long)offset, (int)heap);
-    if (!give) return device_heap_take(&w->shared.heap, kind, device, p->offset, p->total);
-    device_heap_give(&w->shared.heap, p->offset);
-    return 0;
-}
-
-/* Finds the bytes that a FETCH packet asks for. If the bytes must be copied first, sets *copy to the copy, which the
- * caller frees. */
-static int
-fetch(const struct worker_process *w, const struct packet *p, struct span *out, void **copy)
-{
-    struct spot spot;
-    if (p->total > WIRE_PIECE)
-        return fail(E_BUS, "%s: expected at most %d bytes, found %llu", packet_name(p->kind), WIRE_PIECE,
-                    (unsigned long long)p->total);
-    TRY(worker_find(w, p->offset, p->total, &spot));
-    *out = (struct span){(const unsigned char *)spot.data, (uint32_t)p->total};
-    if (spot.kind->flags & HOST_READS) return 0;
-    out->bytes = *copy = must_alloc(p->total);
-    return spot.kind->copy(*copy, spot.data, p->total);
-}
-
-static int
-worker_store(const struct worker_process *w, uint64_t at, const void *bytes, size_t n)
-{
-    struct spot spot;
-    TRY(worker_find(w, at, n, &spot));
-    return spot.kind->copy(spot.data, bytes, n);
-}
-
-static void
-take_value(struct worker_process *w, const struct packet *p)
-{
-    struct span bytes = {0};
-    void *copy = NULL;
-    int status = p->kind == PACKET_HOLD    ? hold_buffer(w, p)
-                 : p->kind == PACKET_STORE ? worker_store(w, p->offset, p->bytes.bytes, p->bytes.n)
-                                           : fetch(w, p, &bytes, &copy);
-    reply(w, p, status, bytes);
-    free(copy);
-}
-
-static int
-sum(const struct worker_process *w, uint64_t at, size_t n, uint64_t *out)
-{
-    struct spot spot;
-    TRY(worker_find(w, at, n, &spot));
-    bool reads = spot.kind->flags & HOST_READS;
-    void *copy = reads ? NULL : must_alloc(n);
-    int status = reads ? 0 : spot.kind->copy(copy, spot.data, n);
-    if (!status) *out = source_digest(reads ? spot.data : copy, n);
-    free(copy);
-    return status;
-}
-
-static void
-take_sum(struct worker_process *w, const struct packet *p)
-{
-    struct str sums = {0};
-    uint64_t place[2], digest, left = REMOTE_ACCESS_DIGEST_BYTES;
-    int status = p->places.n % sizeof place
-                     ? fail(E_BUS, "packet SUM: expected 16 bytes per block, found %u bytes", p->places.n)
-                     : 0;
-    for (uint32_t i = 0; i < p->places.n && !status; i += sizeof place) {
-        memcpy(place, p->places.bytes + i, sizeof place);
-        status =
-            place[1] > left
-                ? fail(E_BUS, "packet SUM: the blocks must have at most %d bytes in all, found %llu or more",
-                       REMOTE_ACCESS_DIGEST_BYTES, (unsigned long long)(REMOTE_ACCESS_DIGEST_BYTES - left + place[1]))
-                : sum(w, place[0], place[1], &digest);
-        if (status) break;
-        str_addn(&sums, &digest, sizeof digest);
-        left -= place[1];
-    }
-    reply(w, p, status, (struct span){(const void *)sums.text, (uint32_t)sums.len});
-    str_free(&sums);
-}
-
-/* Copies bytes to another position of this worker's memory. */
-static int
-bring_here(const struct worker_process *w, const struct packet *p)
-{
-    struct spot spot;
-    TRY(worker_find(w, p->source, (size_t)p->total, &spot));
-    void *bytes = must_alloc(p->total);
-    int status = spot.kind->copy(bytes, spot.data, p->total);
-    if (!status) status = worker_store(w, p->offset, bytes, (size_t)p->total);
-    free(bytes);
-    return status;
-}
-
-/* Requests bytes from a worker of another host. The controller gets its answer when the bytes have arrived. */
-static void
-take_bring(struct worker_process *w, const struct packet *p)
-{
-    struct spot spot;
-    bool own = p->rank == member_rank(w->member);
-    int status = p->total > WIRE_PIECE ? fail(E_BUS, "packet BRING: expected at most %d bytes, found %llu", WIRE_PIECE,
-                                              (unsigned long long)p->total)
-                                       : worker_find(w, p->offset, (size_t)p->total, &spot);
-    if (!status && own) status = bring_here(w, p);
-    if (!status && !own && (!w->shared.carrier || p->rank < 0))
-        status = fail(E_BUS, "packet BRING: worker %d on another host does not exist", p->rank);
-    if (status || own) {
-        reply(w, p, status, (struct span){0});
-        return;
-    }
-    w->shared.brought[p->count % WORKER_FETCHES] =
-        (struct brought){p->count, p->offset, p->source, p->rank, (size_t)p->total};
-    carrier_fetch(w->shared.carrier, p->rank, p->count, p->source, (size_t)p->total);
-}
-
-void
-worker_fetch_again(struct worker_process *w)
-{
-    pthread_mutex_lock(&w->lock);
-    for (int i = 0; i < WORKER_FETCHES; i++) {
-        const struct brought *b = &w->shared.brought[i];
-        if (b->count) carrier_fetch(w->shared.carrier, b->rank, b->count, b->from, b->n);
-    }
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void
-take_bulk(struct worker_process *w)
-{
-    const void *bytes;
-    size_t n;
-    int peer;
-    struct packet p;
-    while (!w->shared.leave.asked && link_receive(w->link, LINK_BULK, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p))
-            worker_leave(w, LEAVE_FAILED, err_text());
-        else if (p.kind == PACKET_BRING)
-            take_bring(w, &p);
-        else if (p.kind == PACKET_SUM)
-            take_sum(w, &p);
-        else if (p.kind == PACKET_HOLD || p.kind == PACKET_STORE || p.kind == PACKET_FETCH)
-            take_value(w, &p);
-    }
-}
-
 /* ---- move values between hosts, on the carrier's thread ---- */
 
 static int
@@ -487,11 +295,11 @@ on_brought(void *of, int from, uint64_t count, const void *bytes, size_t n)
     struct brought *b = &w->shared.brought[count % WORKER_FETCHES];
     struct packet p = {.kind = PACKET_BRING, .count = count};
     if (b->count == count && b->rank == from && b->n == n && n) {
-        int status = bytes ? worker_store(w, b->at, bytes, n)
+        int status = bytes ? worker_values_store(w, b->at, bytes, n)
                            : fail(E_BUS, "packet BRING: worker %d does not have the requested bytes", from);
         *b = (struct brought){0};
-        reply(w, &p, status, (struct span){0});
-        take_bulk(w);
+        worker_values_reply(w, &p, status, (struct span){0});
+        worker_values_receive(w);
     }
     pthread_mutex_unlock(&w->lock);
 }
@@ -557,7 +365,7 @@ worker_pump(struct worker_process *w)
     worker_take_control(w);
     take_state(w, state);
     worker_take_beats(w);
-    take_bulk(w);
+    worker_values_receive(w);
     if (now_ns() >= w->shared.tick_ns) worker_tick(w);
 }
 
@@ -671,27 +479,29 @@ open_worker(struct worker_process *w)
     gpus_print(0, ngpu, &w->gpus);
     struct limits limits = limits_now();
     struct member_env env = {w, send_to_controller, on_work, on_word};
-    struct member_options o = {.hello = {.kind = PACKET_HELLO,
-                                         .protocol = WIRE_VERSION,
-                                         .version = span_text(w->options.version),
-                                         .host = span_text(w->host),
-                                         .machine = span_text(str_text(&w->machine)),
-                                         .devices = span_text(str_text(&w->devices)),
-                                         .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
-                                         .abilities = cuda_abilities(),
-                                         .pid = (uint32_t)getpid(),
-                                         .cores = (uint32_t)limits.cores,
-                                         .memory = MIN(limits.memory, limits_address_space(2)),
-                                         .name = span_text(w->options.job),
-                                         .kernels = span_text(str_text(&w->kernels)),
-                                         .isa = isa,
-                                         .link = {w->link_id, CLUSTER_ID},
-                                         .rank = w->options.rank,
-                                         .secret = {w->options.secret, CLUSTER_ID}},
-                               .silence =
-                                   w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
-                               .link = (int)(w->options.link_s * 1000 / TICK_MS),
-                               .wait = w->options.wait_s * (1000 / TICK_MS)};
+    struct member_options o = {
+        .hello = {.kind = PACKET_HELLO,
+                  .protocol = WIRE_VERSION,
+                  .version = span_text(w->options.version),
+                  .host = span_text(w->host),
+                  .machine = span_text(str_text(&w->machine)),
+                  .devices = span_text(str_text(&w->devices)),
+                  .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
+                  .abilities = cuda_abilities(),
+                  .pid = (uint32_t)getpid(),
+                  .cores = (uint32_t)limits.cores,
+                  .memory = MIN(limits.memory, limits_address_space(2)),
+                  .name = span_text(w->options.job),
+                  .kernels = span_text(str_text(&w->kernels)),
+                  .isa = isa,
+                  .link = {w->link_id, CLUSTER_ID},
+                  .rank = w->options.rank,
+                  .secret = {w->options.secret, CLUSTER_ID},
+                  .flags = (w->options.keep_s > 0 ? HELLO_KEEPS : 0) | (w->shared.kept->served ? HELLO_RETURNS : 0) |
+                           (w->shared.kept->of[0].segment ? HELLO_KEPT : 0)},
+        .silence = w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
+        .link = (int)(w->options.link_s * 1000 / TICK_MS),
+        .wait = w->options.wait_s * (1000 / TICK_MS)};
     w->member = member_new(&o, &env);
     if (system_event_open(&w->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
@@ -705,6 +515,7 @@ close_worker(struct worker_process *w)
 {
     worker_epoch_close(w);
     while (w->main.njob) worker_job_free(w->main.job[--w->main.njob]);
+    if (w->shared.leave.status == LEAVE_ORPHAN && w->options.keep_s > 0) worker_kept_take(w, w->shared.kept);
     carrier_free(&w->shared.carrier);
     for (struct order *o; (o = order_take(&w->shared.orders)) != NULL;) order_free(o);
     member_free(&w->member);
@@ -737,9 +548,9 @@ close_worker(struct worker_process *w)
 /* Serves one coordinator. Sets *last to the rank that the coordinator assigned, if it assigned one. E_LOST: the
  * coordinator is gone. */
 static int
-serve_once(const struct cluster_worker_options *o, int *last)
+serve_once(const struct cluster_worker_options *o, struct worker_kept *kept, int *last)
 {
-    struct worker_process w = {.options = *o, .wake = SYSTEM_NO_EVENT};
+    struct worker_process w = {.options = *o, .wake = SYSTEM_NO_EVENT, .shared.kept = kept};
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.files.wake, NULL);
     pthread_cond_init(&w.shared.ids.changed, NULL);
@@ -773,13 +584,16 @@ int
 cluster_serve(const struct cluster_worker_options *o)
 {
     struct cluster_worker_options again = *o;
-    int status = serve_once(&again, &again.rank);
+    struct worker_kept kept = {0};
+    int status = serve_once(&again, &kept, &again.rank);
     while (status == E_LOST && o->keep_s > 0) {
         char text[WIRE_TEXT];
         snprintf(text, sizeof text, "worker %d: %s; waiting for the next coordinator", again.rank, err_text());
         if (o->say) o->say(text);
         again.wait_s = o->keep_s;
-        status = serve_once(&again, &again.rank);
+        kept.served = true;
+        status = serve_once(&again, &kept, &again.rank);
     }
+    worker_kept_free(&kept);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "actors/cluster/worker/worker_epoch.h"
 
 #include "actors/cluster/worker/worker_job.h"
+#include "actors/cluster/worker/worker_kept.h"
 #include "actors/cluster/worker/worker_unite.h"
 #include "actors/act/run/engine.h"
 #include "actors/cluster/wire/machine.h"
@@ -59,6 +60,7 @@ worker_epoch_welcome(struct worker_process *w, const struct order *o)
     memcpy(w->main.job_id, o->packet.job.bytes, CLUSTER_ID);
     w->main.world = (int)o->packet.world;
     pthread_mutex_lock(&w->lock);
+    worker_kept_forget(w->shared.kept, w->main.job_id);
     int status = link_join_more(w->link, LINK_BEAT, beat);
     if (!status) status = join_bulk(w, bulk, o->work.epoch);
     if (status) {

@@ -53,6 +53,16 @@ struct brought {
 };
 enum { WORKER_FETCHES = 64 };
 
+/* Memories with snapshots of earlier controllers (worker_kept.h), the latest first. */
+enum { WORKER_KEPT = 2 };
+struct worker_kept {
+    struct {
+        struct segment *segment; /* NULL: none */
+        struct device_heap heap;
+    } of[WORKER_KEPT];
+    bool served; /* true: the worker has served an earlier controller */
+};
+
 /* State that is shared by the threads. Every use holds the lock. */
 struct worker_shared {
     struct str packet;    /* buffer for the packet being sent */
@@ -91,9 +101,10 @@ struct worker_shared {
         int n, capacity;
         pthread_cond_t changed; /* signalled when an id arrives, and when waiting for ids must end */
     } ids;
-    struct segment *segment; /* memory that the host's processes share */
-    uint32_t segment_made;   /* epoch in which `segment` was made */
-    struct device_heap heap; /* memory that the worker has allocated on its devices */
+    struct segment *segment;  /* memory that the host's processes share */
+    uint32_t segment_made;    /* epoch in which `segment` was made */
+    struct device_heap heap;  /* memory that the worker has allocated on its devices */
+    struct worker_kept *kept; /* owner: cluster_serve() */
     /* transport to other hosts, set once by the main thread; NULL: the cluster has one host */
     struct carrier *carrier;
     struct brought brought[WORKER_FETCHES]; /* requests in flight; request `count` is at index count % WORKER_FETCHES */

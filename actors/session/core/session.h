@@ -37,7 +37,9 @@ struct session_snapshots {
         int64_t snapshot; /* number of snapshots taken before that loss */
         int times;        /* number of losses in succession at this call, without a new snapshot in between */
     } loss;
-    struct str wrong; /* text: the workers whose replicas the last comparison found to be wrong */
+    uint64_t nstored; /* number of the last description that was stored with the workers (durable/kept.h) */
+    struct kept_description *kept; /* snapshot of an earlier controller (durable/kept.h); NULL: not read */
+    struct str wrong;              /* text: the workers whose replicas the last comparison found to be wrong */
 };
 /* State of a session's operator calls: settings for new nodes that call_context does not hold, and the values of the
  * call in progress. */

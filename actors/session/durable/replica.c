@@ -256,6 +256,12 @@ copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct 
     *out = all;
 }
 
+const uint64_t *
+copy_digests(const struct copy *c, int32_t pos)
+{
+    return c->sums ? c->sums->of[pos].digest : NULL;
+}
+
 /* a shard or its spare copy: the digests of its present bytes, and the digests from the snapshot */
 struct check {
     struct summed now;

@@ -28,6 +28,8 @@ struct copying;
 int copies_replicate(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
 /* Begins to compute the digests of all copies, for copies_check(). */
 void copies_digest(struct rille_session *s, int32_t n, struct copy *const *c, struct copying **out);
+/* Returns the digests of a shard, by block of 1 MiB; NULL: not computed. */
+const uint64_t *copy_digests(const struct copy *c, int32_t pos);
 /* Compares shards and spares with their digests. A shard or spare that differs from its digest counts as lost
  * from now on. Skips copies without digests. E_LOST: a host with shards or spares was lost. */
 int copies_check(struct rille_session *s, int32_t n, struct copy *const *c);

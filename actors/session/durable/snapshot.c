@@ -13,6 +13,7 @@
  * is left, recovery uses the previous snapshot, if the user keeps two. */
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/kept.h"
 #include "actors/session/durable/replica.h"
 #include "actors/session/run/run.h"
 
@@ -37,6 +38,7 @@ struct snapshot {
     bool spared;             /* the copies on other hosts are complete */
     struct copying *summing; /* computation of digests in progress; NULL: none */
     uint64_t seed, ordinal;
+    struct kept_state *state; /* state that is stored with the workers, for the next controller; NULL: none */
     struct kept kept[];
 };
 
@@ -48,6 +50,7 @@ snapshot_free(struct snapshot **sp)
     if (!p) return;
     copying_end(&p->copying, false);
     copying_end(&p->summing, false);
+    kept_state_free(&p->state);
     for (int32_t i = 0; i < p->n; i++) {
         for (int c = 0; c < NCOPY; c++) copy_drop(&p->kept[i].copy[c]);
         tensor_orphan(p->kept[i].t);
@@ -64,20 +67,23 @@ has_bytes(const struct val *v)
     return will && v->layout->place->kind != DEV_META;
 }
 
+/* Returns true if a snapshot keeps the tensor: the tensor is a variable, or belongs to the state. */
 static bool
-is_variable(const struct rille_tensor *t)
+is_saved(const struct rille_tensor *t, const struct rille_state *state)
 {
-    return t->leaf && t->nref > 0 && has_bytes(t->val);
+    bool named = t->leaf;
+    for (int i = 0; state && i < state->n && !named; i++) named = state->tensor[i] == t;
+    return named && t->nref > 0 && has_bytes(t->val);
 }
 
 /* Computes all uncomputed variables and gradients in one run. */
 static int
-compute(struct rille_session *s, int32_t count)
+compute(struct rille_session *s, const struct rille_state *state, int32_t count)
 {
     struct val **v = must_alloc(sizeof *v * (size_t)(2 * count + 1));
     int n = 0;
     for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) {
-        if (!is_variable(t)) continue;
+        if (!is_saved(t, state)) continue;
         v[n++] = t->val;
         if (t->grad && has_bytes(t->grad->val)) v[n++] = t->grad->val;
     }
@@ -177,18 +183,18 @@ snapshot_look(struct rille_session *s)
 }
 
 static int
-snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
+snapshot_take(struct rille_session *s, int keep, const struct rille_state *state, struct snapshot **out)
 {
     int32_t n = 0;
-    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) n += is_variable(t);
-    TRY(compute(s, n));
+    for (struct rille_tensor *t = s->handles.tensors; t; t = t->next) n += is_saved(t, state);
+    TRY(compute(s, state, n));
     struct snapshot *p = must_alloc(sizeof *p + sizeof *p->kept * (size_t)n);
     p->seed = s->random.seed;
     p->ordinal = s->random.ordinal;
     p->number = ++s->snapshots.n;
     p->keep = keep;
     for (struct rille_tensor *t = s->handles.tensors; t; t = t->next)
-        if (is_variable(t)) keep_variable(t, &p->kept[p->n++]);
+        if (is_saved(t, state)) keep_variable(t, &p->kept[p->n++]);
     *out = p;
     keep_sums(s, p);
     int status = keep_spares(s, p);
@@ -196,8 +202,46 @@ snapshot_take(struct rille_session *s, int keep, struct snapshot **out)
     return status;
 }
 
+/* Returns the snapshot's copy of a tensor's value. */
+static const struct copy *
+copy_of(const struct snapshot *p, const struct rille_tensor *t)
+{
+    for (int32_t i = 0; i < p->n; i++)
+        if (p->kept[i].t == t) return &p->kept[i].copy[VALUE];
+    return NULL;
+}
+
+/* Refers to the snapshot's copies of the state's tensors, by name. */
+static int
+keep_state(struct snapshot *p, const struct rille_state *state)
+{
+    struct kept_state *k = p->state = must_alloc(sizeof *k);
+    k->name = ARENA_ARRAY(&k->arena, const char *, state->n + 1);
+    k->copy = ARENA_ARRAY(&k->arena, const struct copy *, state->n + 1);
+    k->text = arena_strdup(&k->arena, state->text);
+    for (; k->n < state->n; k->n++) {
+        const struct copy *c = copy_of(p, state->tensor[k->n]);
+        if (!c || layout_has_partial(c->layout))
+            return fail(E_STATE, "snapshot: expected a value without a pending reduction for '%s', found %s",
+                        state->name[k->n], c ? "a partial one" : "none");
+        k->name[k->n] = arena_strdup(&k->arena, state->name[k->n]);
+        k->copy[k->n] = c;
+    }
+    return 0;
+}
+
+/* Stores the state with the workers, when the copies on other hosts and the digests are complete. */
+static int
+store_state(struct rille_session *s, struct snapshot *p, const struct rille_state *state)
+{
+    TRY(keep_state(p, state));
+    TRY(end_copying(p, true));
+    TRY(copying_end(&p->summing, true));
+    return kept_store(s, p->state);
+}
+
 int
-rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *oldest)
+rille_snapshot(struct rille_session *s, int keep, const struct rille_state *state, int64_t *number, int64_t *oldest)
 {
     TRY(face_session(s, __func__));
     TRY(face_given(number, "number", __func__));
@@ -208,9 +252,10 @@ rille_snapshot(struct rille_session *s, int keep, int64_t *number, int64_t *olde
     struct session_snapshots *h = &s->snapshots;
     if (h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     s->remote.after_run = snapshot_look;
-    TRY(snapshot_take(s, keep, &h->taken));
+    TRY(snapshot_take(s, keep, state, &h->taken));
+    if (state) TRY(settle_snapshot(h, store_state(s, h->taken, state)));
     /* without an earlier snapshot, recovery needs this one, so waits for its copies */
-    if (!h->last) TRY(settle_snapshot(h, end_copying(h->taken, true)));
+    if (!h->last && h->taken) TRY(settle_snapshot(h, end_copying(h->taken, true)));
     snapshot_look(s);
     *number = h->n;
     *oldest = h->before ? h->before->number : h->last->number;
@@ -439,6 +484,8 @@ regain(struct rille_session *s, int workers)
         if (!status && s->cluster) run_renew_devices(s);
         if (!status) status = choose_snapshot(s);
         if (!status) status = mend_latest(s);
+        /* some shards have other places now */
+        if (!status && s->snapshots.last->state) status = kept_store(s, s->snapshots.last->state);
         bool again = s->cluster && (!status || status == E_LOST) && cluster_lost(s->cluster, 0, &l) && l.again;
         if (!again || !left) return status;
         err_clear();

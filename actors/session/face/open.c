@@ -9,6 +9,7 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
+#include "actors/session/durable/kept.h"
 #include "actors/session/durable/snapshot.h"
 #include "actors/session/io/dlpack.h"
 #include "actors/session/run/cache.h"
@@ -277,6 +278,7 @@ rille_close(struct rille_session **sp)
     str_free(&s->snapshots.loss.place);
     str_free(&s->remote.place);
     doubt_free(&s->snapshots.doubt);
+    kept_free(&s->snapshots.kept);
     int status = forget_handles(s);
     build_settle(s, 0);
     updates_forget(s);

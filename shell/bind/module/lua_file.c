@@ -396,12 +396,6 @@ load_image(lua_State *L)
 
 /* ---- saving ---- */
 
-struct names { /* names and handles of tensors, to pass to the core; in a userdata on the stack */
-    int n;
-    const char **name;
-    struct rille_tensor **tensor;
-};
-
 static int
 count_file_tensors(lua_State *L, int i, const char *who)
 {
@@ -414,9 +408,7 @@ count_file_tensors(lua_State *L, int i, const char *who)
     return n;
 }
 
-/* Reads the table of tensors, or the single tensor, at i. Pushes a userdata that stores the arrays of names and
- * handles. */
-static void
+void
 names_read(lua_State *L, int i, const char *who, struct names *out)
 {
     bool table = lua_istable(L, i);

@@ -7,5 +7,14 @@
 void files_open(lua_State *L);
 /* Waits for a background save; raises if the save failed. */
 void files_finish(lua_State *L);
+/* Names and handles of tensors, to pass to the core; in a userdata on the stack. */
+struct names {
+    int n;
+    const char **name;
+    struct rille_tensor **tensor;
+};
+/* Reads the table of tensors, or the single tensor, at i. Pushes a userdata that stores the arrays of names and
+ * handles. */
+void names_read(lua_State *L, int i, const char *who, struct names *out);
 
 #endif

@@ -60,16 +60,54 @@ workers(lua_State *L)
 
 /* ---- primitives for lua/snapshot.lua, lua/recover.lua and lua/elastic.lua ---- */
 
+/* rille._snapshot(keep[, text, tensors]): text and tensors, a table by name: the state that is stored with workers that
+ * outlive the controller. Returns the number of the snapshot and that of the oldest one. */
 static int
 snapshot(lua_State *L)
 {
     int keep = (int)luaL_optinteger(L, 1, 1);
     int64_t number, oldest;
+    struct names names = {0};
+    if (!lua_isnoneornil(L, 2)) names_read(L, 3, "snapshot", &names);
+    struct rille_state state = {names.n, names.name, names.tensor, lua_tostring(L, 2)};
     at_line(L);
-    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, keep, &number, &oldest));
+    check_as(L, "snapshot", rille_snapshot(shell_of(L)->session, keep, state.text ? &state : NULL, &number, &oldest));
     lua_pushinteger(L, number);
     lua_pushinteger(L, oldest);
     return 2;
+}
+
+/* rille._keeps_state(): returns true if a worker outlives the controller. */
+static int
+keeps_state(lua_State *L)
+{
+    lua_pushboolean(L, rille_keeps_state(shell_session(L)));
+    return 1;
+}
+
+/* rille._kept_state(): returns the description of the snapshot that an earlier controller left (nil: none), and whether
+ * workers of such a controller are present. */
+static int
+kept_state(lua_State *L)
+{
+    const char *text;
+    bool took_over;
+    at_line(L);
+    check_as(L, "train.resume", rille_kept_state(shell_of(L)->session, &text, &took_over));
+    lua_pushstring(L, text);
+    lua_pushboolean(L, took_over);
+    return 2;
+}
+
+/* rille._kept_tensor(name, {placement =, sbp =}, ndim): returns a tensor of that snapshot. */
+static int
+kept_tensor(lua_State *L)
+{
+    const struct rille_layout *l = layout_read(L, 2, "train.resume", (int)luaL_checkinteger(L, 3), NULL);
+    struct rille_tensor **slot = tensor_slot(L);
+    at_line(L);
+    check_as(L, "train.resume", rille_kept_tensor(shell_of(L)->session, luaL_checkstring(L, 1), l, slot));
+    return 1;
 }
 
 static int
@@ -128,9 +166,16 @@ workers_present(lua_State *L)
 void
 workers_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"workers", workers},          {"is_lost", worker_is_lost},
-                                         {"_snapshot", snapshot},       {"_compare_replicas", compare_replicas},
-                                         {"_recover", workers_recover}, {"_admit", workers_admit},
-                                         {"_present", workers_present}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"workers", workers},
+                                         {"is_lost", worker_is_lost},
+                                         {"_snapshot", snapshot},
+                                         {"_compare_replicas", compare_replicas},
+                                         {"_recover", workers_recover},
+                                         {"_admit", workers_admit},
+                                         {"_present", workers_present},
+                                         {"_keeps_state", keeps_state},
+                                         {"_kept_state", kept_state},
+                                         {"_kept_tensor", kept_tensor},
+                                         {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

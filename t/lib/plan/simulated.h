@@ -21,7 +21,7 @@
 #ifndef RILLE_T_SIMULATED_H
 #define RILLE_T_SIMULATED_H
 
-#include "t/lib/plan/simulated_state.h"
+#include "t/lib/plan/simulated_kept.h"
 
 /* ---- the worker's side ---- */
 
@@ -342,14 +342,11 @@ on_tell(void *arg, const struct notice *n)
     }
     if (n->kind == NOTICE_LOST) {
         if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
-#ifdef TRACE
-        printf("life %d faults left %d lost %d: %s nworker %d\n", s->life, s->faults, n->rank, n->text, s->nworker);
-#endif
         s->lost++;
         s->interrupted += s->grows;
         s->grows = false;
         s->filing.on = false;
-        s->running = s->formed = false;
+        s->running = s->formed = s->keeping.on = false;
     }
     if (n->kind != NOTICE_ENDED) return;
     if (!s->running) wrong(s, "a run ended that did not run");
@@ -364,6 +361,7 @@ on_tell(void *arg, const struct notice *n)
     if (s->step % 2) return;
     s->saved_step = s->step;
     read_values(s, s->saved);
+    kept_begin(s);
 }
 
 static bool
@@ -452,6 +450,7 @@ program_turn(struct cluster *s)
         start_absent(s);
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
         if (s->filing.on && s->filing.loads) return;
+        if (kept_turn(s)) return;
         if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
             s->grown++;
             s->grows = true;
@@ -596,7 +595,7 @@ coordinator_begin(struct cluster *s)
     s->own = make_memory(s);
     s->run = s->united_run = 0;
     s->restore = true; /* the program begins with the numbers of the checkpoint, or with the initial numbers */
-    s->formed = s->grows = s->running = s->failing = s->filing.on = false;
+    s->formed = s->grows = s->running = s->failing = s->filing.on = s->keeping.on = s->keeping.looked = false;
     s->takes_over = s->life > 1;
     s->table = 0;
 }
@@ -671,6 +670,7 @@ worker_end(struct cluster *s, struct sim_worker *w)
     if (!again || s->nworker == WORKERS) return;
     worker_start(s, rank, w->host, w->secret);
     s->worker[s->nworker - 1].kept = w->life != s->life;
+    kept_pass_on(s, w, &s->worker[s->nworker - 1]);
 }
 
 static void
@@ -772,6 +772,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     *out = (struct outcome){.lost = s->lost,
                             .restarts = s->life - 1,
                             .taken = s->taken,
+                            .found = s->found,
                             .filed = s->filed,
                             .given_up = s->given_up,
                             .united = s->united,

@@ -4,6 +4,7 @@
 
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
+#include "actors/cluster/memory/kept.h"
 #include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/base/error.h"
@@ -68,6 +69,7 @@ struct outcome {
     int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
     int hung;                    /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
+    int found;                   /* number of kept snapshots that a later coordinator found */
     int steps;                   /* length of the trial */
     int ticks;                   /* simulated time, ticks */
     const char *why;
@@ -125,10 +127,22 @@ struct sim_worker {
     uint64_t told_id, id;
     struct slot slot[WORLD];
     bool left, kept;
-    int memory; /* index of the mapped segment; -1: no segment */
-    int bus;    /* number of the bus of the worker's epoch; -1: bus not ready */
+    int memory;   /* index of the mapped segment; -1: no segment */
+    int keeps[2]; /* 1 + index of the segments kept from earlier coordinators, the latest first; 0: none */
+    int bus;      /* number of the bus of the worker's epoch; -1: bus not ready */
     uint32_t made;
     int status;
+};
+
+/* The text of a note: a snapshot. */
+struct sim_state {
+    int64_t step;
+    uint64_t value[WORLD];
+};
+/* Slots and notes of a segment. */
+struct sim_head {
+    struct kept_slot slot[KEPT_SLOTS];
+    _Alignas(8) char note[KEPT_SLOTS][sizeof(struct sim_state) + 64];
 };
 
 struct cluster {
@@ -156,8 +170,17 @@ struct cluster {
     int host[EPOCHS][WORLD]; /* by epoch (number of its bus) and rank: the host of the rank's worker; -1: no worker */
     struct slot slot[WORLD]; /* by rank: memory of the rank's device; table: version of these memories */
     uint32_t table;
-    uint64_t saved[WORLD]; /* by rank: the numbers in the snapshot, which is also the checkpoint */
-    struct {               /* the files being saved or loaded, one per rank */
+    struct sim_head head[MEMORIES]; /* by segment */
+    struct {                        /* the snapshot that is being written to the memories of all hosts */
+        bool on, looked;            /* looked: this coordinator's program has searched for kept snapshots */
+        int next, turn;             /* number of the next write; slot */
+        uint64_t number;
+        int64_t complete; /* step of the last snapshot that was written completely */
+    } keeping;
+    uint64_t history[RUNS + 1][WORLD]; /* by step: the numbers in the snapshot of this step */
+    int found;                         /* number of kept snapshots to which the program went back */
+    uint64_t saved[WORLD];             /* by rank: the numbers in the snapshot, which is also the checkpoint */
+    struct {                           /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
         int owner[WORLD]; /* by rank: worker that owns the rank's slot */
