@@ -7,6 +7,8 @@
 #include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/shell.h"
 #include "shell/bind/module/lua_file.h"
+#include "shell/bind/tensor/lua_place.h"
+#include "shell/bind/tensor/lua_tensor.h"
 
 #include <string.h>
 
