@@ -25,7 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const by_host[] = {"from_blocks", "linear_blocks", "recurrence", "recurrence_grad", "to_blocks"};
+static const char *const by_host[] = {"expert_blocks", "from_blocks",     "linear_blocks",
+                                      "recurrence",    "recurrence_grad", "to_blocks"};
 
 typedef long run_fn(const void *words, long blocks, int threads, uint64_t seed);
 enum { MATES = 3 };

@@ -1,16 +1,18 @@
 -- quantize.lua - replaces the layers of a model, in place, by layers with weights of few bits. Routers are unchanged.
 --
 --   int8   linear layers and experts have int8 weights (nn.Int8Linear, nn.Int8Experts)
---   int4   linear layers have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
---   keep   linear layers and embeddings keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
+--   int4   linear layers and experts have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
+--   keep   linear layers, embeddings and experts keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local latent = require "rille.models.latent"
 local nn = rille.nn
 
 local quantize = {}
 
 local blocked = {[nn.Linear] = nn.BlockLinear, [nn.Embedding] = nn.BlockEmbedding}
+local weights_of_experts = {"gate", "up", "down"}
 
 -- method -> function that returns the replacement of a layer; nil: the layer is not replaced.
 local methods = {}
@@ -20,7 +22,18 @@ function methods.int8(m)
   return class and rille.no_grad(class, m)
 end
 
+-- Replaces the weights of a mixture's experts by blocks, if 32 divides the length of their rows.
+local function round_experts(m)
+  for _, name in ipairs(weights_of_experts) do
+    local w = m[name]
+    if w and w.shape[2] % 32 == 0 then
+      m:_take_blocks(name, "Q4_0", rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = "Q4_0"}):detach())
+    end
+  end
+end
+
 function methods.int4(m)
+  if rawget(m, "router") then round_experts(m) end
   if getmetatable(m) ~= nn.Linear or m.weight.shape[2] % 32 ~= 0 then return nil end
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
@@ -36,24 +49,40 @@ local function each_layer(model, visit)
   end
 end
 
--- Replaces each layer for which replace(layer) returns a new layer.
-local function replace_layers(model, method, replace)
-  each_layer(model, replace)
+-- Marks a model as quantized by a method.
+local function finish(model, method)
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end
   model.quantized = method
   return model:eval()
 end
 
 -- Quantizes the weights of a model. method: "int8" or "int4".
-function quantize.round(model, method) return replace_layers(model, method, methods[method]) end
+function quantize.round(model, method)
+  each_layer(model, methods[method])
+  return finish(model, method)
+end
 
--- Replaces linear layers and embeddings by layers with quantised blocks. new[weight]: {kind =, weight = the tensor
--- for the blocks, filled later}.
+-- Calls visit(m, name) for each weight `name` of the experts of a mixture m.
+local function each_expert(model, visit)
+  for _, m in ipairs(model:modules()) do
+    for _, name in ipairs(rawget(m, "router") and weights_of_experts or {}) do
+      if m[name] then visit(m, name) end
+    end
+  end
+end
+
+-- Replaces weights by quantised blocks. new[weight]: {kind =, weight = the tensor for the blocks, filled later}, or the
+-- parts {k =, v =} of a projection to keys and values (latent.lua).
 local function take_blocks(model, new)
-  return replace_layers(model, "blocks", function(m)
-    local class = blocked[getmetatable(m)]
-    return class and new[m.weight] and rille.no_grad(class, m, new[m.weight])
+  each_layer(model, function(m)
+    local class, by = blocked[getmetatable(m)], new[m.weight]
+    if class and by then return rille.no_grad(by.k and latent.Blocks or class, m, by) end
   end)
+  each_expert(model, function(m, name)
+    local by = new[m[name]]
+    if by then m:_take_blocks(name, by.kind, by.weight) end
+  end)
+  return finish(model, "blocks")
 end
 
 local function named(model)
@@ -65,21 +94,51 @@ end
 -- Creates a tensor for blocks, of this shape, in the layout of the weight t.
 local function blocks_like(t, shape) return rille.zeros(shape, {dtype = "u8", placement = t.placement, sbp = t.sbp}) end
 
--- Replaces the layers whose weights a GGUF file stores in quantised blocks, and changes their pieces (pieces.lua) so
--- that the blocks themselves are read. blocks: the file's entries NAME.blocks, by NAME.
+-- Changes a piece (pieces.lua) so that it reads the file's blocks b themselves.
+local function read_blocks(piece, b)
+  piece.theirs, piece.dtype = b.name, "u8"
+  for axis = #b.shape - 1, #b.shape do piece.from[axis], piece.to[axis] = 0, b.shape[axis] end
+end
+
+-- Makes the parts k and v of a projection to keys and values (gguf.lua, with_split_latent) read the file's blocks.
+-- Returns the blocks for take_blocks(); nil: the file does not store both parts in blocks.
+local function keep_latent(parts, blocks, t)
+  local new = {}
+  for name, piece in pairs(parts) do
+    local b = blocks[piece.theirs]
+    if not b then return nil end
+    new[name] = {kind = piece.stored, weight = blocks_like(t, b.shape)}
+  end
+  for name, piece in pairs(parts) do
+    read_blocks(piece, blocks[piece.theirs])
+    piece.ours, piece.stack, piece.join, piece.make = piece.ours:gsub("weight$", name), nil, nil, nil
+  end
+  return new
+end
+
+-- Replaces the weights that a GGUF file stores in quantised blocks, and changes their pieces (pieces.lua) so that the
+-- blocks themselves are read. blocks: the file's entries NAME.blocks, by NAME.
 function quantize.keep(model, list, blocks)
-  local tensors, new, kept, holders = named(model), {}, {}, {}
+  local tensors, new, holders, experts, split = named(model), {}, {}, {}, {}
   each_layer(model, function(part)
     if blocked[getmetatable(part)] then holders[part.weight] = true end
   end)
+  each_expert(model, function(m, name) experts[m[name]] = true end)
   for _, piece in ipairs(list) do
     local b, t = blocks[piece.theirs], tensors[piece.ours]
-    if b and piece.by_rows and holders[t] then
+    if b and experts[t] and piece.by_columns then
+      new[t] = {kind = piece.stored, weight = blocks_like(t, b.shape)}
+      read_blocks(piece, b)
+      piece.make = nil
+    elseif b and holders[t] and piece.by_rows then
       new[t] = {kind = piece.stored, weight = blocks_like(t, {t.shape[1], b.shape[2], b.shape[3]})}
-      piece.theirs, piece.dtype = b.name, "u8"
-      for axis = 2, 3 do piece.from[axis], piece.to[axis] = 0, b.shape[axis] end
+      read_blocks(piece, b)
+    elseif piece.join then
+      split[t] = split[t] or {}
+      split[t][piece.stack == 0 and "k" or "v"] = piece
     end
   end
+  for t, parts in pairs(split) do new[t] = keep_latent(parts, blocks, t) end
   return take_blocks(model, new)
 end
 
@@ -90,9 +149,44 @@ function quantize.config(model)
   for _, m in ipairs(model:modules()) do
     local class = getmetatable(m)
     if class == nn.BlockLinear or class == nn.BlockEmbedding then kinds[m.weight] = m.kind end
+    for name, kind in pairs(rawget(m, "kinds") or {}) do kinds[m[name]] = kind end
   end
   for name in model:named_buffers() do blocks[name] = kinds[tensors[name]] end
   return {quant_method = "rille", blocks = blocks}
+end
+
+-- Returns the shape of the weight whose blocks of the type `kind` have this shape; nil: the blocks are invalid.
+local function shape_of(kind, shape)
+  local one = {}
+  for i = 1, #shape do one[i] = i > #shape - 2 and shape[i] or 1 end
+  local good, value = check.try(rille.from_blocks, rille.zeros(one, {dtype = "u8"}), {kind = kind})
+  if not good then return nil end
+  local whole = table.move(shape, 1, #shape - 2, 1, {})
+  whole[#whole + 1] = value.shape[value.ndim]
+  return whole
+end
+
+-- Returns the shape in which blocks store the rows of a weight t. t.ndim == 3: the weights of experts, whose blocks are
+-- transposed.
+local function stored_shape(t)
+  local shape = t.shape
+  if #shape == 3 then shape[2], shape[3] = shape[3], shape[2] end
+  return shape
+end
+
+local function text(shape) return shape and table.concat(shape, ", ") end
+
+-- Finds the weight that the blocks `name` replace. Returns the weight, and "k" or "v" for a part of a projection to keys
+-- and values (latent.lua).
+local function weight_of(tensors, name)
+  local at, part = name:match("^(.*%.kv_proj%.)([kv])$")
+  return tensors[name] or at and tensors[at .. "weight"], not tensors[name] and part or nil
+end
+
+-- Returns true if a part of a projection t to keys and values may have this shape: keys (heads, rank, keys), values
+-- (heads, values, rank).
+local function fits_part(part, t, shape)
+  return shape and #shape == 3 and shape[part == "k" and 2 or 3] == t.shape[2] and t.shape[1] % shape[1] == 0
 end
 
 -- Replaces the layers of a model by quantized layers that match a saved folder. config: quantization_config;
@@ -102,15 +196,24 @@ function quantize.restore(model, config, contents)
   local tensors, shapes, new = named(model), {}, {}
   for _, entry in ipairs(contents) do shapes[entry.name] = entry.shape end
   for _, name in ipairs(check.sorted_keys(config.blocks)) do
-    local kind = config.blocks[name]
-    local t, shape = tensors[name], shapes[name]
-    check.that(t and t.ndim == 2 and shape and #shape == 3,
+    local kind, shape = config.blocks[name], shapes[name]
+    local t, part = weight_of(tensors, name)
+    check.that(t and shape and #shape == (part and 3 or t.ndim) + 1,
       "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
-    local good, one = check.try(rille.from_blocks, rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = kind})
-    check.that(good and shape[1] == t.shape[1] and one.shape[2] == t.shape[2],
+    local whole = shape_of(kind, shape)
+    check.that(part and fits_part(part, t, whole) or text(whole) == text(stored_shape(t)),
       "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
-      table.concat(t.shape, ", "), table.concat(shape, ", "))
-    new[t] = {kind = kind, weight = blocks_like(t, shape)}
+      text(stored_shape(t)), text(shape))
+    local by = {kind = kind, weight = blocks_like(t, shape)}
+    if part then
+      new[t] = new[t] or {}
+      new[t][part] = by
+    else
+      new[t] = by
+    end
+  end
+  for _, by in pairs(new) do
+    check.that(by.kind or by.k and by.v, "quantization_config: blocks: a projection to keys and values must have the parts k and v")
   end
   return take_blocks(model, new)
 end
