@@ -6,11 +6,12 @@ local gguf = dofile("t/lib/gguf.lua")
 local path = os.tmpname()
 os.remove(path)
 local dir, file = path .. ".d", path .. ".gguf"
-local WIDTH <const>, HIDDEN <const>, VOCAB <const>, LAYERS <const>, EXPERTS <const> = 256, 256, 64, 2, 4
+local WIDTH <const>, HIDDEN <const>, VOCAB <const> = 256, 256, 64
+local LAYERS, EXPERTS = 2, 4
 math.randomseed(tap.seed())
 rille.manual_seed(math.random(1 << 30))
 
--- Architecture -> metadata and tensors of a layer {name, shape}. A shape of one dimension is f32.
+-- Architecture -> metadata and tensors of a layer {name, shape}. A tensor of one dimension is f32.
 local archs = {
   qwen3moe = {metadata = {{"attention.head_count", "u", 4}, {"attention.head_count_kv", "u", 2}, {"attention.key_length", "u", 64},
     {"expert_feed_forward_length", "u", HIDDEN}},
@@ -20,7 +21,7 @@ local archs = {
     {"attention.sliding_window", "u", 8}, {"rope.dimension_count", "u", 64}}, bias = true,
     tensors = {{"attn_q.weight", {256, WIDTH}}, {"attn_k.weight", {128, WIDTH}}, {"attn_v.weight", {128, WIDTH}}, {"attn_output.weight", {WIDTH,
       256}}, {"attn_q.bias", {256}}, {"attn_k.bias", {128}}, {"attn_v.bias", {128}}, {"attn_output.bias", {WIDTH}}, {"attn_sinks.weight", {4}},
-      {"post_attention_norm.weight", {WIDTH}}, {"ffn_gate_inp.bias", {EXPERTS}}}},
+      {"post_attention_norm.weight", {WIDTH}}, {"ffn_gate_inp.bias", {4}}}},
   deepseek2 = {metadata = {{"attention.head_count", "u", 4}, {"attention.head_count_kv", "u", 1}, {"attention.q_lora_rank", "u", 256},
     {"attention.kv_lora_rank", "u", 256}, {"attention.key_length", "u", 288}, {"attention.value_length", "u", 256},
     {"attention.key_length_mla", "u", 64}, {"attention.value_length_mla", "u", 32}, {"rope.dimension_count", "u", 32},
@@ -29,7 +30,7 @@ local archs = {
     {"expert_group_count", "u", 1}, {"expert_group_used_count", "u", 1}},
     tensors = {{"attn_q_a.weight", {256, WIDTH}}, {"attn_q_a_norm.weight", {256}}, {"attn_q_b.weight", {256, 256}},
       {"attn_kv_a_mqa.weight", {288, WIDTH}}, {"attn_kv_a_norm.weight", {256}}, {"attn_k_b.weight", {4, 256, 32}}, {"attn_v_b.weight", {4, 32, 256}},
-      {"attn_output.weight", {WIDTH, 128}}, {"ffn_norm.weight", {WIDTH}}, {"exp_probs_b.bias", {EXPERTS}}, {"ffn_gate_shexp.weight", {HIDDEN, WIDTH}},
+      {"attn_output.weight", {WIDTH, 128}}, {"ffn_norm.weight", {WIDTH}}, {"exp_probs_b.bias", {4}}, {"ffn_gate_shexp.weight", {HIDDEN, WIDTH}},
       {"ffn_up_shexp.weight", {HIDDEN, WIDTH}}, {"ffn_down_shexp.weight", {WIDTH, HIDDEN}}}},
 }
 
@@ -127,6 +128,18 @@ for _, case in ipairs{{"qwen3moe", {other = "Q8_0"}}, {"qwen3moe", {other = "Q4_
     tap.ok(off(found, want) < 1e-4, "gradients are those of the decoded weights", off(found, want))
   end)
 end
+
+-- A file may have fewer tensors than experts, because a tensor contains a weight of all experts.
+tap.group("experts and tensors", function()
+  EXPERTS, LAYERS = 40, 1
+  write("qwen3moe", {other = "Q8_0"})
+  tap.is(rille.models.load(file, {quantize = "keep"}).layers[1].mlp.experts, 40, "a file with 18 tensors may have 40 experts")
+  local whole = rille._read(file, 1 << 26, "t")
+  local f <close> = assert(io.open(file, "wb"))
+  f:write((whole:gsub("qwen3moe.expert_count....(....)", function() return "qwen3moe.expert_count" .. string.pack("<I4I4", 4, 41) end)))
+  f:flush()
+  tap.fails(function() rille.models.load(file) end, {file, "the file has tensors for at most 40 experts, found num_experts = 41"}, "more experts than in the tensors are refused")
+end)
 os.remove(file)
 
 tap.done()
