@@ -38,12 +38,16 @@ function methods.int4(m)
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
 
--- Calls visit(part) for each member of the model's modules, except the members of a mixture of experts. If visit
+local function join(path, name) return path == "" and name or path .. "." .. name end
+
+-- Calls visit(part, path) for each member of the model's modules, except the members of a mixture of experts. If visit
 -- returns a module, this module replaces the member.
 local function each_layer(model, visit)
+  local paths = {}
+  for path, m in model:named_modules() do paths[m] = path end
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      local other = type(part) == "table" and not rawget(m, "router") and visit(part)
+      local other = type(part) == "table" and not rawget(m, "router") and visit(part, join(paths[m], name))
       if other then m[name] = other end
     end
   end
@@ -62,24 +66,24 @@ function quantize.round(model, method)
   return finish(model, method)
 end
 
--- Calls visit(m, name) for each weight `name` of the experts of a mixture m.
+-- Calls visit(m, name, path) for each weight `name` of the experts of a mixture m.
 local function each_expert(model, visit)
-  for _, m in ipairs(model:modules()) do
+  for path, m in model:named_modules() do
     for _, name in ipairs(rawget(m, "router") and weights_of_experts or {}) do
-      if m[name] then visit(m, name) end
+      if m[name] then visit(m, name, join(path, name)) end
     end
   end
 end
 
--- Replaces weights by quantised blocks. new[weight]: {kind =, weight = the tensor for the blocks, filled later}, or the
--- parts {k =, v =} of a projection to keys and values (latent.lua).
+-- Replaces weights by quantised blocks. new[weight], or new[name of the weight]: {kind =, weight = the tensor for the
+-- blocks, filled later}, or the parts {k =, v =} of a projection to keys and values (latent.lua).
 local function take_blocks(model, new)
-  each_layer(model, function(m)
-    local class, by = blocked[getmetatable(m)], new[m.weight]
+  each_layer(model, function(m, path)
+    local class, by = blocked[getmetatable(m)], new[m.weight] or new[path .. ".weight"]
     if class and by then return rille.no_grad(by.k and latent.Blocks or class, m, by) end
   end)
-  each_expert(model, function(m, name)
-    local by = new[m[name]]
+  each_expert(model, function(m, name, path)
+    local by = new[m[name]] or new[path]
     if by then m:_take_blocks(name, by.kind, by.weight) end
   end)
   return finish(model, "blocks")
@@ -176,11 +180,11 @@ end
 
 local function text(shape) return shape and table.concat(shape, ", ") end
 
--- Finds the weight that the blocks `name` replace. Returns the weight, and "k" or "v" for a part of a projection to keys
--- and values (latent.lua).
-local function weight_of(tensors, name)
+-- Returns the name of the weight that the blocks `name` replace, and "k" or "v" for a part of a projection to keys and
+-- values (latent.lua).
+local function weight_of(name)
   local at, part = name:match("^(.*%.kv_proj%.)([kv])$")
-  return tensors[name] or at and tensors[at .. "weight"], not tensors[name] and part or nil
+  return at and at .. "weight" or name, part
 end
 
 -- Returns true if a part of a projection t to keys and values may have this shape: keys (heads, rank, keys), values
@@ -197,7 +201,8 @@ function quantize.restore(model, config, contents)
   for _, entry in ipairs(contents) do shapes[entry.name] = entry.shape end
   for _, name in ipairs(check.sorted_keys(config.blocks)) do
     local kind, shape = config.blocks[name], shapes[name]
-    local t, part = weight_of(tensors, name)
+    local weight, part = weight_of(name)
+    local t = tensors[weight]
     check.that(t and shape and #shape == (part and 3 or t.ndim) + 1,
       "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
     local whole = shape_of(kind, shape)
@@ -206,10 +211,10 @@ function quantize.restore(model, config, contents)
       text(stored_shape(t)), text(shape))
     local by = {kind = kind, weight = blocks_like(t, shape)}
     if part then
-      new[t] = new[t] or {}
-      new[t][part] = by
+      new[weight] = new[weight] or {}
+      new[weight][part] = by
     else
-      new[t] = by
+      new[weight] = by
     end
   end
   for _, by in pairs(new) do
