@@ -122,6 +122,15 @@ for _, case in ipairs{{"qwen3moe", {other = "Q8_0"}}, {"qwen3moe", {other = "Q4_
     kept:save(dir)
     local again = rille.models.load(dir)
     tap.is(again(batch):totable(), kept(batch):totable(), "a saved folder has the same bits")
+    if arch == "deepseek2" then
+      local config = rille._read(dir .. "/config.json", 1 << 20, "t")
+      for from, to in pairs{['("layers.0.attention.kv_proj.v")'] = '"layers.9.attention.kv_proj.v"', ['("layers.0.attention.kv_proj.v": )"Q4_K"'] = '%1"Q8_0"'} do
+        local f <close> = assert(io.open(dir .. "/config.json", "w"))
+        f:write((config:gsub(from, to)))
+        f:flush()
+        tap.fails(function() rille.models.load(dir) end, {dir, "kv_proj.v' must"}, "a folder whose config names other blocks is refused")
+      end
+    end
     tap.is({again.quantized, again.layers[1].mlp.kinds.down}, {"blocks", kinds.ffn_down_exps or kinds.other}, "and blocks again")
     os.execute(("rm -r '%s'"):format(dir))
     local want, found = gradient(plain), gradient(kept)

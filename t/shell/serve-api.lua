@@ -217,8 +217,8 @@ tap.group("errors", function()
     {400, "messages must be a list", CHAT, {messages = {}}}, {400, "messages[0]", CHAT, {messages = {{content = "x"}}}},
     {400, "content[0]", CHAT, {messages = {{role = "user", content = {{type = "image_url"}}}}}},
     {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "xml"}}},
-    {400, "response_format: schema.a: the keyword pattern is not supported", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema",
-      json_schema = {name = "n", schema = {type = "object", properties = {a = {pattern = "x"}}}}}}},
+    {400, "response_format: schema.a: the keyword format is not supported", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema",
+      json_schema = {name = "n", schema = {type = "object", properties = {a = {format = "date"}}}}}}},
     {400, "response_format.json_schema.schema must be an object", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }

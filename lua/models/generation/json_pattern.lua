@@ -14,7 +14,7 @@ local MOST <const> = 1000 -- maximum count of a quantifier
 -- character, and of any beyond ASCII).
 
 local function fail(self, format, ...)
-  error({text = ("at character %d, "):format(math.min(self.at, #self.source)) .. format:format(...)}, 0)
+  error({text = ("at byte %d, "):format(math.min(self.at, #self.source)) .. format:format(...)}, 0)
 end
 
 -- ---- sets of characters ----

@@ -187,38 +187,46 @@ local function weight_of(name)
   return at and at .. "weight" or name, part
 end
 
--- Returns true if a part of a projection t to keys and values may have this shape: keys (heads, rank, keys), values
--- (heads, values, rank).
-local function fits_part(part, t, shape)
-  return shape and #shape == 3 and shape[part == "k" and 2 or 3] == t.shape[2] and t.shape[1] % shape[1] == 0
+-- Returns the blocks {kind =, weight =} that replace a weight t, or a part of t, and the shape of their values. name,
+-- shape: name and shape of the blocks in a folder.
+local function blocks_of(t, name, part, kind, shape)
+  check.that(t and shape and #shape == (part and 3 or t.ndim) + 1,
+    "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
+  local whole = shape_of(kind, shape)
+  check.that(whole and (part or text(whole) == text(stored_shape(t))),
+    "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
+    text(stored_shape(t)), text(shape))
+  return {kind = kind, weight = blocks_like(t, shape)}, whole
+end
+
+-- Checks the shapes of the parts k and v of a projection t to keys and values; nil: the part is missing.
+local function check_parts(t, name, k, v)
+  check.that(k and v and k[1] == v[1] and k[2] == t.shape[2] and v[3] == t.shape[2] and k[1] * (k[3] + v[2]) == t.shape[1],
+    "quantization_config: blocks: '%s' {%s} must have the parts k {heads, rank, keys} and v {heads, values, rank}, found {%s} and {%s}", name,
+    text(t.shape), text(k) or "none", text(v) or "none")
 end
 
 -- Replaces the layers of a model by quantized layers that match a saved folder. config: quantization_config;
 -- contents: the list of the folder's tensors.
 function quantize.restore(model, config, contents)
   if config.bits == 8 then return quantize.round(model, "int8") end
-  local tensors, shapes, new = named(model), {}, {}
+  local tensors, shapes, new, tied = named(model), {}, {}, {} -- tied: weight -> its blocks
+  local split = {} -- name of a projection to keys and values -> shapes of its parts
   for _, entry in ipairs(contents) do shapes[entry.name] = entry.shape end
   for _, name in ipairs(check.sorted_keys(config.blocks)) do
-    local kind, shape = config.blocks[name], shapes[name]
     local weight, part = weight_of(name)
     local t = tensors[weight]
-    check.that(t and shape and #shape == (part and 3 or t.ndim) + 1,
-      "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
-    local whole = shape_of(kind, shape)
-    check.that(part and fits_part(part, t, whole) or text(whole) == text(stored_shape(t)),
-      "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
-      text(stored_shape(t)), text(shape))
-    local by = {kind = kind, weight = blocks_like(t, shape)}
+    local by, shape = blocks_of(t, name, part, config.blocks[name], shapes[name])
     if part then
-      new[weight] = new[weight] or {}
-      new[weight][part] = by
+      new[weight], split[weight] = new[weight] or {}, split[weight] or {}
+      new[weight][part], split[weight][part] = by, shape
     else
-      new[weight] = by
+      new[weight], tied[t] = by, by
     end
   end
-  for _, by in pairs(new) do
-    check.that(by.kind or by.k and by.v, "quantization_config: blocks: a projection to keys and values must have the parts k and v")
+  for name, t in pairs(tensors) do
+    if split[name] then check_parts(t, name, split[name].k, split[name].v) end
+    if not shapes[name] and tied[t] then new[name] = tied[t] end -- the folder has only one of the names of a tied weight
   end
   return take_blocks(model, new)
 end
