@@ -31,7 +31,7 @@ end
 local function new(options)
   local http = setmetatable({requests = {}, gone = {}, answers = {}, dropped = {}}, Transport)
   local served = options and options.model or model
-  local given = {http = http, scheduler = served:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = tokenizer, model = "small",
+  local given = {http = http, scheduler = served:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = options and options.tokenizer or tokenizer, model = "small",
     vocab = served.config.vocab, stops = options and options.stops or {}, queue = options and options.queue or 100}
   return new_server(given), http
 end
@@ -103,6 +103,22 @@ tap.group("JSON objects", function()
     if good ~= (choice.finish_reason == "stop") or text:sub(1, 1) ~= "{" and not text:find "^%s" then wrong[#wrong + 1] = text end
   end
   tap.ok(ended > 0 and #wrong == 0, "messages that ended are JSON objects", table.concat(wrong, " | "))
+end)
+
+tap.group("the first request for JSON", function()
+  local calls, body = 0, {messages = {{role = "user", content = "x"}}, max_tokens = 3, response_format = {type = "json_object"}}
+  local own = {size = tokenizer.size, encode = function(_, ...) return tokenizer:encode(...) end}
+  function own.decode(_, ...)
+    calls = calls + 1
+    return tokenizer:decode(...)
+  end
+  function own.chat() error("x has no chat template", 0) end
+  local server, http = new{tokenizer = own}
+  local before = calls
+  local id = add(http, CHAT, body)
+  run(server, http)
+  tap.ok(http.answers[id].status == 200 and before >= tokenizer.size and calls - before < 50, "decodes no vocabulary, because the server did so at its start",
+    before .. " " .. calls)
 end)
 
 tap.group("schemas", function()
