@@ -49,8 +49,8 @@ rslora: boolean, default false; scaling = alpha / sqrt(r)]],
     sign = 'rille.models.lora(m, {r = 8, alpha = r, targets = {"q_proj", "v_proj"}, dropout = 0, rslora = false}), (m, dir)',
     text = [[
 Adds LoRA adapters to a model and freezes all other parameters, or loads the adapters of a PEFT folder.
-A model with quantized weights (int8, blocks of GGUF) is tuned in the same way (QLoRA); call m:train() first. Recipes
-of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
+A model with weights in int8 or in blocks of GGUF is tuned in the same way (QLoRA); call m:train() first.
+Recipes of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
     args = [[
 m: a module
 r: integer, default 8; rank of the adapters
