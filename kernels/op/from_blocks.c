@@ -1,8 +1,7 @@
 /* from_blocks.c - dequantises the blocks of a quantised type to f32: w (..., blocks, bytes of a block) -> (...,
  * k). */
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/gemm/blocks.h"
-#include "kernels/op/base/op_impl.h"
+#include "kernels/op/lib/blocks.h"
 
 enum { KIND };
 
@@ -39,10 +38,8 @@ ref(const struct kcall *k)
     const struct coding *c = blocks_coding(k->call);
     double *y = f64_of(&k->out[0]);
     for (int64_t b = 0; b < view_numel(&k->in[0]) / c->bytes; b++) {
-        uint8_t bytes[512];
         float value[256];
-        for (int i = 0; i < c->bytes; i++) bytes[i] = (uint8_t)i64_of(&k->in[0])[b * c->bytes + i];
-        c->block(bytes, value);
+        ref_block(c, &k->in[0], b, value);
         for (int i = 0; i < c->elements; i++) y[b * c->elements + i] = (double)value[i];
     }
     return 0;
@@ -81,7 +78,7 @@ const struct op op_from_blocks = {
     .errors = "w must be (..., blocks, bytes of a block) of dtype u8",
     .source = "GGUF",
     .in = {{"w", IN_INDEX}},
-    .attr = {[KIND] = {"kind", ATTR_TEXT, .text = BLOCK_KINDS, .doc = "quantised type of w"}},
+    .attr = {[KIND] = BLOCK_KIND_ATTR},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .host.ref = ref,

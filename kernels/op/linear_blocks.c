@@ -5,8 +5,7 @@
  * n: output feature; k: input feature; value(): dequantises a row. A split of k splits x by whole blocks, and
  * leaves partial sums; a split of n splits w's rows. */
 #include "kernels/cpu/base/wide.h"
-#include "kernels/cpu/gemm/blocks.h"
-#include "kernels/op/base/op_impl.h"
+#include "kernels/op/lib/blocks.h"
 
 enum { IN_X, IN_W };
 enum { KIND };
@@ -26,19 +25,10 @@ static int
 infer(const struct call *c, int64_t *size)
 {
     const struct type *x = &c->in[IN_X], *w = &c->in[IN_W];
-    const struct coding *k = blocks_coding(c);
     UNUSED(size);
     if (x->ndim == 0) return call_fail(E_SHAPE, c, "x must have at least 1 dimension");
-    if (w->ndim != 3 || w->dtype != DT_U8)
-        return call_fail(E_DTYPE, c, "w must be u8 with 3 dimensions, found %s with %d", dtype_text(w->dtype), w->ndim);
-    if (w->dim[2] != k->bytes)
-        return call_fail(E_SHAPE, c, "a block of %s must have %d bytes, found %lld", k->name, k->bytes,
-                         (long long)w->dim[2]);
-    int64_t depth = x->dim[x->ndim - 1], stored = w->dim[1] * k->elements;
-    if (depth != stored)
-        return call_fail(E_SHAPE, c, "the last dimension of x must be %lld, the elements of a row of w, found %lld",
-                         (long long)stored, (long long)depth);
-    return 0;
+    TRY(blocks_check(c, w, 3));
+    return blocks_check_depth(c, x, x->ndim - 1, w);
 }
 
 static int
@@ -51,10 +41,8 @@ ref(const struct kcall *k)
     view_clear(&k->out[0]);
     for (int64_t j = 0; j < w->dim[0]; j++)
         for (int64_t b = 0; b < w->dim[1]; b++) {
-            uint8_t bytes[512];
             float value[256];
-            for (int i = 0; i < c->bytes; i++) bytes[i] = (uint8_t)i64_of(w)[(j * w->dim[1] + b) * c->bytes + i];
-            c->block(bytes, value);
+            ref_block(c, w, j * w->dim[1] + b, value);
             for (int64_t i = 0; i < m; i++)
                 for (int l = 0; l < c->elements; l++)
                     y[i * w->dim[0] + j] += f64_of(x)[i * depth + b * c->elements + l] * (double)value[l];
@@ -94,7 +82,7 @@ const struct op op_linear_blocks = {
               "k must be the number of blocks times the elements of a block",
     .source = "GGUF",
     .in = {{"x", IN_FLOAT}, {"w", IN_INDEX}},
-    .attr = {[KIND] = {"kind", ATTR_TEXT, .text = BLOCK_KINDS, .doc = "quantised type of w"}},
+    .attr = {[KIND] = BLOCK_KIND_ATTR},
     .shape.make_rule = rule,
     .shape.infer = infer,
     .shape.dtype = OUT_IN0,

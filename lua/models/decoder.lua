@@ -7,7 +7,7 @@ local nn = rille.nn
 local describe = require "rille.models.loading.describe"
 local language = require "rille.models.language"
 local Attention = require "rille.models.attention"
-local LatentAttention = require "rille.models.latent"
+local LatentAttention = require "rille.models.latent".Attention
 local feed_forward = require "rille.models.feed_forward"
 local new_norm = require "rille.models.norms"
 

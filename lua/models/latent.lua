@@ -9,7 +9,7 @@ local nn = rille.nn
 local heads = require "rille.nn.sequence.heads"
 
 local LatentAttention = nn.Module:extend("models.LatentAttention")
-LatentAttention.parallel = {column = {"q_proj", "kv_proj"}, row = "out_proj"}
+LatentAttention.parallel = {column = {"q_proj", "kv_proj", "kv_proj.k", "kv_proj.v"}, row = "out_proj"}
 
 -- Fields of c.latent: rank (of keys and values), q_rank (rank of queries; nil: queries are projected from the input
 -- directly), plain, rotated and value (sizes of the parts of a head), eps (of the norms).
@@ -49,4 +49,22 @@ function LatentAttention:forward(x, mask, cache)
   return self.out_proj(heads.join(heads.attend("models.LatentAttention", q, k, v, mask, seen)))
 end
 
-return LatentAttention
+-- The projection to keys and values in quantised blocks of a GGUF file, for inference. The file stores two parts: k, u8
+-- (heads, rank, blocks, bytes of a block), and v, u8 (heads, values, blocks, bytes of a block). kinds: their types.
+local Blocks = nn.Module:extend("models.LatentBlocks")
+
+-- parts: {k = {kind =, weight =}, v = {kind =, weight =}}.
+function Blocks:init(_, parts)
+  self.kinds = {k = parts.k.kind, v = parts.v.kind}
+  for name, part in pairs(parts) do self:buffer(name, part.weight) end
+end
+
+-- Blocks of k run along the keys, which the product does not sum over; so k is decoded for each call.
+function Blocks:forward(x)
+  local n, values, blocks, bytes = table.unpack(self.v.shape)
+  local k = rille.matmul(x:unsqueeze(1), rille.from_blocks(self.k, {kind = self.kinds.k}):to(x.dtype))
+  local v = rille.linear_blocks(x, self.v:reshape{n * values, blocks, bytes}, {kind = self.kinds.v})
+  return heads.join(rille.concat({k, heads.split(v, n)}, 3))
+end
+
+return {Attention = LatentAttention, Blocks = Blocks}

@@ -6,6 +6,9 @@
 -- different numbers of experts, each expert computes every row, and the rows that did not choose it have weight 0. In
 -- either case no row is dropped, because there is no capacity limit. Sharding the experts (S(0) of up and down)
 -- shards the work; the result has a pending reduction (P).
+--
+-- A weight may be in blocks of a quantised type of GGUF: u8 (experts, outputs, blocks, bytes of a block), of the type
+-- kinds[name]. Experts in blocks always compute only the rows that chose them (kernels/op/expert_blocks.c).
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -58,16 +61,35 @@ function MixtureOfExperts:gates(x)
   return (best:one_hot(self.experts):to(given.dtype) * given:unsqueeze(2)):sum{axis = 1}
 end
 
+-- Replaces the weight `name` by blocks of the type `kind`. For internal use.
+function MixtureOfExperts:_take_blocks(name, kind, blocks)
+  self[name] = nil
+  self:buffer(name, blocks)
+  self.kinds = self.kinds or {}
+  self.kinds[name] = kind
+end
+
+-- Returns the products of rows x with the weight `name` of their experts `best`. The experts are in `groups`.
+local function product(self, name, x, groups, best)
+  local w, kind = self[name], self.kinds and self.kinds[name]
+  local shape = w.shape
+  w = w:reshape{groups, self.experts // groups, table.unpack(shape, 2)}
+  if kind then return rille._expert_blocks(x, w, best, {kind = kind}) end
+  return rille._expert_matmul(x, w, best)
+end
+
 -- Computes only the chosen experts. The experts of a rank form a group; the result of a group is an addend of the
 -- pending reduction.
 local function of_chosen(self, rows, groups)
   local best, given = self._steps.choose(self, rows)
+  local function bias_of(name) return self[name .. "_bias"] and rille.embedding(best, self[name .. "_bias"]) end
   local function times(x, name)
-    local w = self[name]
-    return rille._expert_matmul(x, w:reshape{groups, self.experts // groups, w.shape[2], w.shape[3]}, best)
+    local y, bias = product(self, name, x, groups, best), bias_of(name)
+    return bias and y + bias:unsqueeze(0) or y
   end
-  local y = times(self._steps.hidden(self, times, rows:unsqueeze(0):unsqueeze(2)), "down")
-  return (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}
+  local y = product(self, "down", self._steps.hidden(self, times, rows:unsqueeze(0):unsqueeze(2)), groups, best)
+  local sum, bias = (y * given:unsqueeze(0):unsqueeze(3)):sum{axis = {0, 2}}, bias_of("down")
+  return bias and sum + (bias * given:unsqueeze(2)):sum{axis = 1} or sum
 end
 
 local function of_all(self, rows)
@@ -83,8 +105,9 @@ function MixtureOfExperts:forward(x)
   local shape, d, groups = x.shape, x.shape[x.ndim], layout.shard_count(self.up, 0)
   check.that(d and d > 0, "%s: the last dimension of the input must be the width of the experts, found {%s}", self.__name, table.concat(shape, ", "))
   local rows = x:reshape{x:numel() // d, d}
-  local apart = rows.placement.device ~= "cuda" and self.experts % groups == 0 and not self.up_bias
-  return (apart and of_chosen(self, rows, groups) or of_all(self, rows)):reshape(shape)
+  local even = self.experts % groups == 0
+  local chosen = self.kinds or rows.placement.device ~= "cuda" and even and not self.up_bias
+  return (chosen and of_chosen(self, rows, even and groups or 1) or of_all(self, rows)):reshape(shape)
 end
 
 -- Returns the load imbalance of the experts in the last forward pass, from 1 (equal load) to the number of experts;

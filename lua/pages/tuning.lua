@@ -10,17 +10,17 @@ return {
 Adds a trainable low-rank adapter to a linear layer: y = layer(x) + scaling (x A^T) B^T.
 The layer is frozen, so only r (in + out) numbers are trained. rille.models.lora adds adapters to a model.]],
     args = [[
-layer: nn.Linear or nn.Int8Linear
+layer: nn.Linear, nn.Int8Linear or nn.BlockLinear
 r: integer, default 8; rank
 alpha: number, default r; scaling = alpha / r
 dropout: number, default 0; probability of dropping an input of A
 rslora: boolean, default false; scaling = alpha / sqrt(r)]],
     returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero; weight, bias: those of the layer",
-    errors = "layer must be an nn.Linear or nn.Int8Linear; r must be a positive integer",
+    errors = "layer must be an nn.Linear, nn.Int8Linear or nn.BlockLinear; r must be a positive integer",
     code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
     shows = "net.lora_A.shape[2]",
     gives = "3",
-    see = "models.lora nn.Linear nn.Int8Linear",
+    see = "models.lora nn.Linear nn.Int8Linear nn.BlockLinear",
     words = "adapter peft low rank qlora",
   },
   ["nn.LoRA.merge"] = {
@@ -49,8 +49,8 @@ rslora: boolean, default false; scaling = alpha / sqrt(r)]],
     sign = 'rille.models.lora(m, {r = 8, alpha = r, targets = {"q_proj", "v_proj"}, dropout = 0, rslora = false}), (m, dir)',
     text = [[
 Adds LoRA adapters to a model and freezes all other parameters, or loads the adapters of a PEFT folder.
-A model with int8 weights (quantize = "int8") is tuned in the same way (QLoRA); call m:train() first. Recipes
-of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
+A model with weights in int8 or in blocks of GGUF is tuned in the same way (QLoRA); call m:train() first.
+Recipes of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
     args = [[
 m: a module
 r: integer, default 8; rank of the adapters

@@ -258,9 +258,9 @@ local function require_call(call)
   that(call.tools, "tool_choice", 'tool_choice must be "auto" or "none" in a request without tools, found %s', shown(call.tool_name or call.tool_choice))
   that(not call.tool_name or call.tool_names[call.tool_name], "tool_choice", "tool_choice: unknown function %s; expected a function of tools", shown(call.tool_name))
   that(not call.o.response_format, "response_format", "response_format cannot be combined with a tool_choice that requires a call")
-  local format = tools.format(call.tokenizer)
-  call.tool_prefix = format.before
-  call.o.response_format = {type = "json_schema", json_schema = {schema = tools.schema(callable(call), format, call.tool_name)}}
+  local schema, before = tools.schema(callable(call), tools.format(call.tokenizer), call.tool_name)
+  call.tool_prefix = before
+  call.o.response_format = {type = "json_schema", json_schema = {schema = schema}}
 end
 
 -- Makes the prompt of a chat, after all fields of the request have been read.
@@ -268,7 +268,7 @@ local function finish_chat(call)
   if call.tool_choice == "none" then call.o.bad_words = tools.bans(call.tokenizer) end
   if call.tool_choice == "none" or call.tools and #call.tools == 0 then call.tools, call.tool_names = nil, nil end
   if call.tool_choice == "required" or call.tool_name then require_call(call) end
-  if call.tools then call.tool_mark = tools.mark(call.tokenizer) end
+  if call.tools then call.tool_marks = tools.marks(call.tokenizer) end
   if call.messages then call.prompts[1] = chat_ids(call, call.messages) end
 end
 

@@ -7,6 +7,7 @@
 local rille = require "rille"
 local answers = require "rille.serve.answers"
 local fields = require "rille.serve.fields"
+local new_grammar = require "rille.models.generation.json_grammar"
 local tools = require "rille.serve.tools"
 
 local Server = {}
@@ -16,8 +17,9 @@ local IDLE <const> = 0.1 -- interval at which the server checks for a signal, s
 local GRACE <const> = 30 -- time that running requests have to finish after a signal, s
 
 -- Creates a server. given: http, scheduler, tokenizer, model (name), vocab, stops (ids), queue (maximum number of
--- waiting texts).
+-- waiting texts). Sorts the tokens for answers in JSON now, because later that would delay running texts.
 local function new(given)
+  new_grammar(given.tokenizer, given.vocab)
   local self = {calls = {}, of_text = {}, count = {status = {}, prompt = 0, cached = 0, new = 0, cancelled = 0}, last = 0,
     started = rille.clock()}
   for name, value in pairs(given) do self[name] = value end

@@ -12,6 +12,7 @@ static const struct {
     {"logsumexp|exp_sum", "*", "non-adjacent dimensions are made adjacent before"},
     {"recurrence|recurrence_grad", "bf16|f16|f64", "recurrent layers are trained in f32"},
     {"gather_grad", "bool", "truth values have no gradient"},
+    {"expert_blocks", "f64", "weights in blocks are decoded to f32"},
     {"linear_blocks", "f64", "weights in blocks are decoded to f32"},
     {"to_blocks", "bf16|f16|f64", "models are rounded to blocks from f32"},
 };

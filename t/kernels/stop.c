@@ -58,6 +58,7 @@ static const struct {
     {"embedding", "i64{4000}<500 f32{500,1000}"},
     {"empty", NULL}, /* operators that compute nothing */
     {"exp_sum", "f32{2000,4000} f32{2000,1} axis=1"},
+    {"expert_blocks", "f32{1,2000,1,512} u8{1,8,512,16,34}<60 i64{2000,2}<8"},
     {"expert_matmul", "f32{1,2000,1,512} f32{1,8,512,512} i64{2000,2}<8"},
     {"expert_matmul_grad", "f32{1,2000,1,512} f32{1,2000,2,512} i64{2000,2}<8 experts=8"},
     {"eye", ""},

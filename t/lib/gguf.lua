@@ -41,6 +41,26 @@ function gguf.f32(name, t)
   return {name = name, shape = t.shape, type = 0, bytes = table.concat(n)}
 end
 
+-- Block type -> GGUF's number, bytes and elements of a block, and bytes {position, value} of the scales: f16 2^-13, or
+-- 2^-8 for MXFP4. The scales of the minima of Q4_K and Q5_K make the mean of the values about 0.
+local types = {Q8_0 = {8, 34, 32, {0, 0, 1, 8}}, Q4_0 = {2, 18, 32, {0, 0, 1, 20}}, Q4_K = {12, 144, 256, {0, 0, 1, 8, 2, 0x80, 3, 0x13}},
+  Q5_K = {13, 176, 256, {0, 0, 1, 8, 2, 0xc0, 3, 0x17}}, Q6_K = {14, 210, 256, {208, 0, 209, 8}}, MXFP4 = {39, 17, 32, {0, 119}}}
+
+-- Returns a tensor of random quantised blocks, whose values are at most about 1/4. The rows of the shape must divide into
+-- blocks.
+function gguf.random_blocks(name, shape, kind)
+  local number, bytes, elements, fixed = table.unpack(types[kind])
+  local out, n = {}, 1
+  for _, size in ipairs(shape) do n = n * size end
+  for i = 1, n // elements do
+    local b = {}
+    for k = 1, bytes do b[k] = math.random(0, 255) end
+    for k = 1, #fixed, 2 do b[fixed[k] + 1] = fixed[k + 1] end
+    out[i] = string.char(table.unpack(b))
+  end
+  return {name = name, shape = shape, type = number, bytes = table.concat(out)}
+end
+
 -- ---- operations of llama.cpp's converter on tensors ----
 
 local ops = {}

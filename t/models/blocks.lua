@@ -8,28 +8,8 @@ os.remove(path)
 local dir, file = path .. ".d", path .. ".gguf"
 local P2 = rille.placement("cpu", {0, 1})
 local WIDTH <const>, HIDDEN <const>, VOCAB <const>, LAYERS <const> = 256, 512, 64, 2
-local number = {Q8_0 = 8, Q4_0 = 2, Q4_K = 12, Q6_K = 14, Q5_K = 13}
-local bytes_of = {Q4_K = 144, Q5_K = 176, Q6_K = 210}
-local scales_at = {Q4_K = {0, 2}, Q5_K = {0, 2}, Q6_K = {208}}
 math.randomseed(tap.seed())
 rille.manual_seed(math.random(1 << 30))
-
--- Returns the bytes of random quantised blocks. Block types of 256 elements get random bits; their f16 scales are
--- about `size`.
-local function blocks(kind, rows, columns)
-  if not bytes_of[kind] then
-    local list = rille.to_blocks(rille.randn{rows, columns} * 0.06, {kind = kind}):reshape{-1}:totable()
-    for i, b in ipairs(list) do list[i] = string.char(b) end
-    return table.concat(list)
-  end
-  local out, scale = {}, string.pack("<I2", 0x0800) -- 2^-13
-  for i = 1, rows * columns // 256 do
-    local b = tap.list(bytes_of[kind], function() return string.char(math.random(0, 255)) end)
-    for _, at in ipairs(scales_at[kind]) do b[at + 1], b[at + 2] = scale:sub(1, 1), scale:sub(2, 2) end
-    out[i] = table.concat(b)
-  end
-  return table.concat(out)
-end
 
 -- Writes a model of Llama's kind. kinds: block type by tensor name; kinds.other: type of all other tensors. tied:
 -- true: the embedding is also the output layer.
@@ -41,7 +21,7 @@ local function write(kinds, tied)
   local function norm(name) list[#list + 1] = gguf.f32(name, rille.ones{WIDTH}) end
   local function matrix(name, rows, columns)
     local kind = kinds[name:match("([%a_]+)%.weight$")] or kinds.other
-    list[#list + 1] = {name = name, shape = {rows, columns}, type = number[kind], bytes = blocks(kind, rows, columns)}
+    list[#list + 1] = gguf.random_blocks(name, {rows, columns}, kind)
   end
   matrix("token_embd.weight", VOCAB, WIDTH)
   norm"output_norm.weight"
@@ -149,6 +129,14 @@ tap.group("int4", function()
   local again = rille.models.load(dir)
   tap.is(again(batch):totable(), small(batch):totable(), "a saved folder has the same bits")
   tap.is(text(rille.models.load(dir, {placement = P2, parallel = {tensor = 0}})), text(small), "on two ranks the text is the same")
+  os.execute(("rm -r '%s'"):format(dir))
+  rille.models.llama.new{vocab = VOCAB, length = 64, layers = 1, heads = 2, width = 64, tied = true}:save(dir)
+  local tied = rille.models.load(dir, {quantize = "int4"})
+  os.execute(("rm -r '%s'"):format(dir))
+  tied:save(dir)
+  tap.is(rille.models.load(dir)(batch):totable(), tied(batch):totable(), "also if the embedding is the output layer, and only the latter is rounded")
+  os.execute(("rm -r '%s'"):format(dir))
+  small:save(dir)
   local config = rille._read(dir .. "/config.json", 1 << 20, "t")
   local function refused(from, to, words, what)
     local f <close> = io.open(dir .. "/config.json", "w")

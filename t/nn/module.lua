@@ -60,6 +60,12 @@ tap.group("buffers", function()
   tap.is(#net:parameters(), 2, "a buffer is no parameter")
   local name, t = net:named_buffers()()
   tap.ok(name == "seen" and rawequal(t, net.seen) and net:state_dict().seen, "a buffer has a name and is in the state")
+  local changed = rille.nn.Linear(2, 2)
+  changed.weight = nil
+  changed:buffer("weight", rille.zeros{2, 2})
+  local kinds = {}
+  for _, found in ipairs(changed:named_tensors()) do kinds[#kinds + 1] = found.name .. " " .. found.kind end
+  tap.is(kinds, {"weight buffer", "bias parameter"}, "a buffer in the place of a parameter has one name")
   net:to_global{placement = P0, sbp = "B"}
   tap.is(net.seen.placement.ranks, {0, 1}, "a buffer moves with its module")
   local state = net:state_dict()

@@ -191,7 +191,7 @@ try_op(const struct op *op)
  * writes into a cache. In weights in blocks, all bytes are valid. label_count is exempt, too. */
 static const char *const silent[] = {"label_count",   "cross_entropy_grad", "cross_entropy_parts_grad", "put",
                                      "expert_matmul", "expert_matmul_grad", "recurrence_grad",          "linear_blocks",
-                                     "from_blocks"};
+                                     "expert_blocks", "from_blocks"};
 
 static void
 try_says(const struct op *op)

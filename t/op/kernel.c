@@ -225,6 +225,13 @@ others(uint64_t seed)
         {"expert_matmul_grad", "bf16{1,130,1,60} bf16{2,130,3,530} i64{130,3}<4 experts=2 dtype=f32"},
         {"expert_matmul_grad", "f16{1,77,2,60} f16{1,77,2,600} u8{77,2}<4 experts=4"},
         {"expert_matmul_grad", "f64{1,300,1,30} f64{1,300,1,520} i64{300,1}<2 experts=2"},
+        /* experts in blocks: few and many rows, several panels, one output feature, and invalid ids */
+        {"expert_blocks", "f32{1,40,1,512} u8{1,3,70,2,144}<60 i64{40,2}<4 kind=Q4_K"},
+        {"expert_blocks", "f32{2,70,2,64} u8{2,2,600,2,34}<60 i32{70,2}<5"},
+        {"expert_blocks", "f32{1,200,1,256} u8{1,2,5,1,210}<60 i64{200,1}<2 kind=Q6_K"},
+        {"expert_blocks", "f32{1,9,1,256} u8{1,3,1,1,176}<60 i64{9,1}<3 kind=Q5_K"},
+        {"expert_blocks", "f32{1,70,2,9} u8{1,3,9,3,144}<60 i64{70,2}<4 kind=Q4_K turned=1"},
+        {"expert_blocks", "f32{2,70,2,5} u8{2,2,5,33,18}<60 i64{70,2}<5 kind=Q4_0 turned=1"},
         {"avg_pool2d", "f32{2,64,8,8} kernel_size=2"},
     };
     for (size_t i = 0; i < countof(text); i++)

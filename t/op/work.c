@@ -16,6 +16,7 @@ static const struct {
     {"linear_int8", "f32{3,70} u8{5,70} f32{5}", 2 * 3 * 70 * 5},
     {"linear_blocks", "f32{3,96} u8{5,3,34}", 2 * 3 * 96 * 5},
     /* each row is multiplied only by the weights of the experts chosen for the row */
+    {"expert_blocks", "f32{1,5,1,64} u8{1,3,6,2,34}<60 i64{5,2}<3", 2 * 5 * 2 * 64 * 6},
     {"expert_matmul", "f32{1,5,1,4} f32{1,3,4,6} i64{5,2}<3", 2 * 5 * 2 * 4 * 6},
     {"expert_matmul_grad", "f32{1,5,1,4} f32{1,5,2,6} i64{5,2}<3 experts=3", 2 * 5 * 2 * 4 * 6},
     /* each time step multiplies the states by w */

@@ -81,7 +81,7 @@ test_kind(const char *name, const int *scale, const char *level, rows_product *p
     double worst = 0;
     for (int n = 1; n <= BLOCKS; n++)
         for (int spread = 0; spread < 24; spread += 4) {
-            struct rounded x = {c, n, elements, false, high, low, scales, sums};
+            struct rounded x = {c, n, elements, false, high, low, scales, sums, NULL};
             fill_weights(c, scale);
             fill_row(n * c->elements, spread);
             round_row(&x);
@@ -94,7 +94,7 @@ test_kind(const char *name, const int *scale, const char *level, rows_product *p
 static void
 test_rounding(void)
 {
-    struct rounded x = {coding_find("Q8_0"), 2, elements, false, high, low, scales, sums};
+    struct rounded x = {coding_find("Q8_0"), 2, elements, false, high, low, scales, sums, NULL};
     static const float values[] = {INFINITY, -INFINITY, NAN, 1e-30f};
     for (size_t i = 0; i < countof(values); i++) {
         memset(elements, 0, sizeof elements);

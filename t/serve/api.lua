@@ -31,7 +31,7 @@ end
 local function new(options)
   local http = setmetatable({requests = {}, gone = {}, answers = {}, dropped = {}}, Transport)
   local served = options and options.model or model
-  local given = {http = http, scheduler = served:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = tokenizer, model = "small",
+  local given = {http = http, scheduler = served:scheduler{slots = options and options.slots or 4, chunk = 16}, tokenizer = options and options.tokenizer or tokenizer, model = "small",
     vocab = served.config.vocab, stops = options and options.stops or {}, queue = options and options.queue or 100}
   return new_server(given), http
 end
@@ -103,6 +103,22 @@ tap.group("JSON objects", function()
     if good ~= (choice.finish_reason == "stop") or text:sub(1, 1) ~= "{" and not text:find "^%s" then wrong[#wrong + 1] = text end
   end
   tap.ok(ended > 0 and #wrong == 0, "messages that ended are JSON objects", table.concat(wrong, " | "))
+end)
+
+tap.group("the first request for JSON", function()
+  local calls, body = 0, {messages = {{role = "user", content = "x"}}, max_tokens = 3, response_format = {type = "json_object"}}
+  local own = {size = tokenizer.size, encode = function(_, ...) return tokenizer:encode(...) end}
+  function own.decode(_, ...)
+    calls = calls + 1
+    return tokenizer:decode(...)
+  end
+  function own.chat() error("x has no chat template", 0) end
+  local server, http = new{tokenizer = own}
+  local before = calls
+  local id = add(http, CHAT, body)
+  run(server, http)
+  tap.ok(http.answers[id].status == 200 and before >= tokenizer.size and calls - before < 50, "decodes no vocabulary, because the server did so at its start",
+    before .. " " .. calls)
 end)
 
 tap.group("schemas", function()
@@ -217,8 +233,8 @@ tap.group("errors", function()
     {400, "messages must be a list", CHAT, {messages = {}}}, {400, "messages[0]", CHAT, {messages = {{content = "x"}}}},
     {400, "content[0]", CHAT, {messages = {{role = "user", content = {{type = "image_url"}}}}}},
     {400, "response_format", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "xml"}}},
-    {400, "response_format: schema.a: the keyword pattern is not supported", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema",
-      json_schema = {name = "n", schema = {type = "object", properties = {a = {pattern = "x"}}}}}}},
+    {400, "response_format: schema.a: the keyword format is not supported", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema",
+      json_schema = {name = "n", schema = {type = "object", properties = {a = {format = "date"}}}}}}},
     {400, "response_format.json_schema.schema must be an object", CHAT, {messages = {{role = "user", content = "x"}}, response_format = {type = "json_schema"}}},
     {404, "unknown path /nowhere", "/nowhere", "{}"}, {405, "must be POST", COMPLETIONS, "", "GET"}, {405, "must be GET", "/health", "{}"},
   }

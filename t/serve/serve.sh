@@ -30,6 +30,14 @@ ok "a number as generation_config.json" refused "generation_config.json: expecte
 echo '{"eos_token_id": ["x"]}' >"$dir/small/generation_config.json"
 ok "a string as the id of the end" refused 'generation_config.json: eos_token_id must be an integer or a list of integers, found "x"' --port 0
 rm "$dir/small/generation_config.json"
+for file in config.json tokenizer.json model.safetensors; do # a damaged file: the message is one line that names the file
+  rm -rf "$dir/bad"
+  cp -r "$dir/small" "$dir/bad"
+  head -c 90 "$dir/small/$file" >"$dir/bad/$file"
+  timeout $hang "$rille" serve "$dir/bad" --port 0 >"$dir/said" 2>&1
+  is "a truncated $file: exit status" $? 1
+  ok "a truncated $file: one line names it" eval '[ "$(wc -l <"$dir/said")" = 1 ] && grep -q "^rille: .*/bad/$file: " "$dir/said"'
+done
 ok "a folder that does not exist" eval '! "$rille" serve "$dir/none" --port 0'
 mkdir "$dir/eye"
 echo '{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 4, "patch_size": 4}' >"$dir/eye/config.json"

@@ -8,25 +8,34 @@ local sampling = require "rille.models.generation.sampling"
 local random = require "rille.base.random"
 
 local real = rille.tokenizer("t/golden/text/tokenizer.json")
-local MARK <const> = real.size -- id of the special token [TOOL_CALLS]
+local MARKS <const> = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"} -- special tokens
+local MARK <const> = real.size -- id of the first
 
--- ---- a tokenizer with the special token, and a model that writes given ids ----
+-- ---- a tokenizer with the special tokens, and a model that writes given ids ----
 
 local prompt -- arguments of the last call of the chat template: {messages, options}
-local tokenizer = {size = real.size + 1}
+local tokenizer = {size = real.size + #MARKS}
+local function first_mark(text, at)
+  local first, last, which
+  for i, mark in ipairs(MARKS) do
+    local from, to = text:find(mark, at, true)
+    if from and (not first or from < first) then first, last, which = from, to, i end
+  end
+  return first, last, which
+end
 function tokenizer.encode(_, text, o)
   local ids, at = {}, 1
   while true do
-    local first, last = text:find("[TOOL_CALLS]", at, true)
+    local first, last, which = first_mark(text, at)
     for _, id in ipairs(real:encode(text:sub(at, (first or #text + 1) - 1), o)) do ids[#ids + 1] = id end
     if not first then return ids end
-    ids[#ids + 1], at = MARK, last + 1
+    ids[#ids + 1], at = MARK + which - 1, last + 1
   end
 end
 function tokenizer.decode(_, ids, o)
   local kept = {}
   for _, id in ipairs(ids) do
-    if id ~= MARK then kept[#kept + 1] = id elseif not (o and o.skip_special_tokens) then return "[TOOL_CALLS]" end
+    if id < MARK then kept[#kept + 1] = id elseif not (o and o.skip_special_tokens) then return MARKS[id - MARK + 1] end
   end
   return real:decode(kept, o)
 end
@@ -119,6 +128,11 @@ local cases = {
   {'<tool_call>{"name": "h", "arguments": {}}</tool_call>', '<tool_call>{"name": "h", "arguments": {}}</tool_call>', {}},
   {'<tool_call>{"name": "f", "arguments": {}}</tool_call> and text', '<tool_call>{"name": "f", "arguments": {}}</tool_call> and text', {}},
   {'<tool_call>{"name": "f", "arguments": 3}</tool_call>', '<tool_call>{"name": "f", "arguments": 3}</tool_call>', {}},
+  {'[TOOL_CALLS]f[ARGS]{"x": 1}', "", one}, {'hm [TOOL_CALLS]f[ARGS]{"x": 1}[TOOL_CALLS]g[ARGS]{}', "hm ", two},
+  {'[TOOL_CALLS]f[CALL_ID]abc123456[ARGS]{"x": 1}[TOOL_CALLS] g[CALL_ID]abc123457[ARGS]{}', "", two},
+  {'[TOOL_CALLS]h[ARGS]{}', "[TOOL_CALLS]h[ARGS]{}", {}}, {'[TOOL_CALLS]f[ARGS]{"x"', '[TOOL_CALLS]f[ARGS]{"x"', {}},
+  {'[TOOL_CALLS]f[ARGS]3', "[TOOL_CALLS]f[ARGS]3", {}}, {'[TOOL_CALLS]f{"x": 1}', '[TOOL_CALLS]f{"x": 1}', {}},
+  {'[TOOL_CALLS]f and g[ARGS]{}', "[TOOL_CALLS]f and g[ARGS]{}", {}},
   {"[TOOL_CALLS] []", "[TOOL_CALLS] []", {}}, {"[TOOL_CALLS] oh", "[TOOL_CALLS] oh", {}},
 }
 
@@ -146,7 +160,7 @@ tap.group("required calls", function()
   local list = {tool "f", {type = "function", ["function"] = {name = "g"}}, {type = "function", ["function"] = {name = "tree", parameters = tree}}}
   local bias = {}
   for _, text in ipairs{"}", "]", '"', "0"} do bias[tostring(real:encode(text)[1])] = 9 end
-  for i, mark in ipairs{"<tool_call>", "[TOOL_CALLS]", "{"} do
+  for i, mark in ipairs{"<tool_call>", "[TOOL_CALLS]", "{", "[TOOL_CALLS]f[ARGS]{}"} do
     for k, choice in ipairs{"required", {type = "function", ["function"] = {name = "tree"}}} do
       format = mark
       local whole = request(400, {tools = list, tool_choice = choice, seed = 10 * i + k, logit_bias = bias})
@@ -193,7 +207,8 @@ tap.group("errors", function()
     {'tool_choice: unknown function "h"; expected a function of tools', {tool_choice = {type = "function", ["function"] = {name = "h"}}}},
     {'tool_choice must be "auto" or "none" in a request without tools, found "required"', {tools = json.array{}, tool_choice = "required"}},
     {'tools: the parameters of "f" must be a schema of the type "object"', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "array"}}}}}},
-    {'tools: the parameters of "f": schema.x: the keyword pattern is not supported', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "object", properties = {x = {pattern = "a"}}}}}}}},
+    {'tools: the parameters of "f": schema.x: the keyword format is not supported', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "object", properties = {x = {format = "date"}}}}}}}},
+    {'tools: the parameters of "f": schema.x: pattern "a(?=b)": at byte 4, groups that begin with (? are not supported', {tool_choice = "required", tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "object", properties = {x = {pattern = "a(?=b)"}}}}}}}},
     {"response_format cannot be combined with a tool_choice that requires a call", {tool_choice = "required", response_format = {type = "json_object"}}},
     {"parallel_tool_calls is not supported; expected true", {parallel_tool_calls = false}},
     {"messages[1].tool_calls must be a list that is not empty", calls(3)}, {"messages[1].tool_calls[0] must be", calls{{id = "a"}}},

@@ -6,7 +6,7 @@
  * by up to 2^-8 of the block's largest element, and greedy decoding would produce other texts. Weights of other
  * types are decoded to f32 block by block, and so are all weights for rows with infinities or NaN.
  *
- * More than FEW rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
+ * More than BLOCKS_FEW rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
  * compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/gemm/blocks.h"
@@ -23,8 +23,8 @@
 #include <stdlib.h>
 
 enum { X, W };
-/* FEW: maximum number of rows of x that are rounded; MOST: maximum number of elements per block. */
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 };
+/* MOST: maximum number of elements per block. */
+enum { PANEL = 64, STREAMS = 4, MOST = 256 };
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -38,6 +38,8 @@ blocks_coding(const struct call *c)
 
 /* ---- rounding the rows of x ---- */
 
+typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
+
 /* A row of x, and its rounded elements: element = scale * (2^15 high + low). */
 struct rounded {
     const struct coding *coding;
@@ -47,6 +49,8 @@ struct rounded {
     int16_t *high, *low;
     float *scale; /* scale of each block */
     float *sum;   /* sum of each group of 32 elements */
+    /* multiplies the row by STREAMS rows of weights */
+    rows_product *product;
 };
 
 /* Rounds n elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
@@ -86,8 +90,6 @@ round_row(struct rounded *r)
 }
 
 /* ---- multiplying one row of x by STREAMS rows of weights ---- */
-
-typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
 
 static void
 decode_row(const struct coding *c, int64_t nblock, const uint8_t *w, float *out)
@@ -180,12 +182,52 @@ find_product(const char *name)
 }
 #endif
 
+/* ---- products with few rows ---- */
+
+size_t
+blocks_rounded_bytes(int64_t k)
+{
+    size_t row = (size_t)k;
+    return align_64(sizeof(struct rounded)) + 2 * align_64(2 * row) + 2 * align_64(row / 8 + 4);
+}
+
+struct rounded *
+blocks_round(const struct coding *c, int64_t k, const float *x, void *scratch)
+{
+    struct rounded *r = scratch;
+    char *at = (char *)scratch + align_64(sizeof *r);
+    size_t row = (size_t)k;
+    *r = (struct rounded){.coding = c, .nblock = k / c->elements, .x = x, .product = find_product(c->name)};
+    r->high = (int16_t *)at;
+    r->low = (int16_t *)(at += align_64(2 * row));
+    r->scale = (float *)(at += align_64(2 * row));
+    r->sum = (float *)(at + align_64(row / 8 + 4));
+    r->exact = r->product == rows_decoded;
+    round_row(r);
+    if (r->exact) r->product = rows_decoded;
+    return r;
+}
+
+void
+blocks_multiply(int64_t n, struct rounded *const *x, const uint8_t *w, int64_t lo, int64_t hi, float *const *y)
+{
+    float dot[STREAMS];
+    const uint8_t *row[STREAMS];
+    int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
+    for (int64_t j = lo; j < lo + each; j++) {
+        for (int s = 0; s < STREAMS; s++) row[s] = w + MIN(j + s * each, hi - 1) * x[0]->nblock * x[0]->coding->bytes;
+        for (int64_t i = 0; i < n; i++) {
+            x[i]->product(x[i], row, dot);
+            for (int s = 0; s < STREAMS && j + s * each < hi; s++) y[i][j + s * each] = dot[s];
+        }
+    }
+}
+
 /* ---- a call ---- */
 
 struct blocks {
     const struct coding *coding;
-    rows_product *product;
-    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has at most FEW rows */
+    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has at most BLOCKS_FEW rows */
     int threads;
     /* each: scratch per thread, bytes. at: offset of the decoded panel in a thread's scratch, bytes. */
     size_t each, at;
@@ -228,11 +270,9 @@ blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     *s = (struct blocks){.coding = blocks_coding(k->call), .n = k->in[W].dim[0], .k = x->dim[x->ndim - 1]};
     s->threads = threads;
     s->m = view_numel(x) / s->k;
-    s->product = find_product(s->coding->name);
     *state = s;
-    if (s->m <= FEW) {
-        size_t rows = (size_t)s->m, row = (size_t)s->k;
-        *scratch_bytes = rows * (2 * align_64(2 * row) + 2 * align_64(row / 8 + 4) + align_64(sizeof(struct rounded)));
+    if (s->m <= BLOCKS_FEW) {
+        *scratch_bytes = (size_t)s->m * blocks_rounded_bytes(s->k);
         return 0;
     }
     s->panel = MIN(PANEL, s->n);
@@ -252,7 +292,9 @@ blocks_drop(void *state)
 struct blocks_run {
     const struct kcall *k;
     const struct blocks *s;
-    struct rounded *row; /* the rounded rows of x, if x has at most FEW rows */
+    /* rounded rows of x and rows of y, if x has at most BLOCKS_FEW rows */
+    struct rounded *row[BLOCKS_FEW];
+    float *y[BLOCKS_FEW];
 };
 
 /* Returns the address of row j of the weights. */
@@ -263,45 +305,24 @@ weights_of(const struct blocks_run *r, int64_t j)
     return (const uint8_t *)r->k->in[W].data + j * (r->s->k / c->elements * c->bytes);
 }
 
-/* Multiplies all rows of x by rows lo to hi - 1 of the weights. Reads these rows as STREAMS sequential streams. */
+/* Multiplies all rows of x by rows lo to hi - 1 of the weights. */
 static void
 few_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct blocks_run *r = arg;
-    float *y = r->k->out[0].data, dot[STREAMS];
-    const uint8_t *w[STREAMS];
-    int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
     UNUSED(share);
-    for (int64_t j = lo; j < lo + each; j++) {
-        for (int s = 0; s < STREAMS; s++) w[s] = weights_of(r, MIN(j + s * each, hi - 1));
-        for (int64_t i = 0; i < r->s->m; i++) {
-            (r->row[i].exact ? rows_decoded : r->s->product)(&r->row[i], w, dot);
-            for (int s = 0; s < STREAMS && j + s * each < hi; s++) y[i * r->s->n + j + s * each] = dot[s];
-        }
-    }
+    blocks_multiply(r->s->m, r->row, weights_of(r, 0), lo, hi, r->y);
 }
 
-/* Prepares the rows of x in scratch, and rounds them. */
+/* Rounds the rows of x. */
 static void
 round_rows(struct blocks_run *r)
 {
     const struct blocks *s = r->s;
-    char *at = r->k->scratch;
-    size_t row = (size_t)s->k;
-    r->row = (struct rounded *)at;
-    at += align_64(sizeof *r->row * (size_t)s->m);
     for (int64_t i = 0; i < s->m; i++) {
-        struct rounded *x = &r->row[i];
-        *x = (struct rounded){.coding = s->coding,
-                              .nblock = s->k / s->coding->elements,
-                              .x = (const float *)r->k->in[X].data + i * s->k,
-                              .exact = s->product == rows_decoded,
-                              .high = (int16_t *)at};
-        x->low = (int16_t *)(at += align_64(2 * row));
-        x->scale = (float *)(at += align_64(2 * row));
-        x->sum = (float *)(at += align_64(row / 8 + 4));
-        at += align_64(row / 8 + 4);
-        round_row(x);
+        void *scratch = (char *)r->k->scratch + (size_t)i * blocks_rounded_bytes(s->k);
+        r->row[i] = blocks_round(s->coding, s->k, (const float *)r->k->in[X].data + i * s->k, scratch);
+        r->y[i] = (float *)r->k->out[0].data + i * s->n;
     }
 }
 

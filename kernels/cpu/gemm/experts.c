@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
+#include "kernels/cpu/gemm/blocks.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/base/team.h"
@@ -44,12 +45,16 @@ struct experts {
     enum dtype dtype; /* dtype of factors; sums use this dtype's compute type */
     /* panel: number of columns per panel. npanel: number of panels. The last panel may overlap the previous one. */
     int64_t panel, npanel;
-    int64_t rows; /* maximum number of rows in a product */
+    int64_t rows;                /* maximum number of rows in a product */
+    const struct coding *coding; /* type of the matrices' blocks; NULL: the matrices are floats */
+    /* maximum number of rows of an expert that blocks_multiply() computes; 0 for floats, and for blocks that are
+     * multiplied untransposed */
+    int64_t few;
     int threads;
     bool alone;    /* true: the call has one entry (n = 1) and is computed row by row */
     bool in_place; /* true: the gradient accumulates directly in the result */
-    /* at: offset of each matrix in a worker's scratch, after the product's own scratch, bytes. each: size of a
-     * worker's scratch, bytes. */
+    /* at: offset of each matrix in a worker's scratch, after the product's own scratch, bytes; at[A] is also that of
+     * rounded rows. each: size of a worker's scratch, bytes. */
     size_t at[NMATRIX], each;
     struct prim *product[][NPRODUCT][NSIZE]; /* the oneDNN products, one set per thread */
 };
@@ -84,6 +89,7 @@ static int64_t
 row_pieces(const struct experts *e, int64_t nrow)
 {
     int64_t n = nrow / sizes[0].rows;
+    if (nrow > 0 && nrow <= e->few) return 1;
     for (nrow %= sizes[0].rows; nrow > 0; nrow -= sizes[expert_part_size(e, nrow)].rows) n++;
     return n;
 }
@@ -115,6 +121,14 @@ experts_takes(const struct kcall *k, int i)
 }
 
 bool
+experts_blocks_accepts(const struct kcall *k)
+{
+    const struct view *out = &k->out[0], *w = &k->in[W];
+    bool empty = view_numel(&k->in[X]) == 0 || view_numel(w) == 0 || view_numel(out) == 0;
+    return !empty && k->in[X].dtype == DT_F32 && out->dtype == DT_F32 && experts_by_rows(out) && w->dim[2] > 1;
+}
+
+bool
 experts_accepts(const struct kcall *k)
 {
     const struct view *out = &k->out[0];
@@ -122,6 +136,21 @@ experts_accepts(const struct kcall *k)
     bool empty = view_numel(&k->in[X]) == 0 || view_numel(&k->in[W]) == 0 || view_numel(out) == 0;
     bool same = k->in[W].dtype == d && (out->dtype == d || (dtype_is_half(d) && out->dtype == DT_F32));
     return !empty && same && experts_by_rows(out);
+}
+
+/* Returns the matrices as numbers: (groups, experts, k, m). Blocks run along k, so their matrices are column-major;
+ * `turned` blocks run along m. */
+static struct view
+numbers_of(const struct view *stored, const struct coding *c, bool turned)
+{
+    struct view w = *stored;
+    if (!c) return w;
+    int64_t lines = w.dim[2], length = w.dim[3] * c->elements;
+    w.ndim = 4;
+    w.dim[2] = turned ? lines : length, w.dim[3] = turned ? length : lines;
+    w.stride[2] = turned ? length : 1, w.stride[3] = turned ? 1 : length;
+    w.stride[1] = lines * length, w.stride[0] = w.dim[1] * w.stride[1];
+    return w;
 }
 
 /* ---- preparation ---- */
@@ -176,13 +205,12 @@ expert_words(const struct kcall *k, const struct view *w)
 }
 
 /* Returns the common length of panels that divide n columns. If there are two or more panels, the length is a
- * multiple of 16. */
+ * multiple of `step`. */
 static int64_t
-expert_panel(int64_t width)
+expert_panel(int64_t width, int64_t step)
 {
-    enum { STEP = 16 };
     int64_t n = (width + PANEL - 1) / PANEL;
-    return n == 1 ? width : ((width + n - 1) / n + STEP - 1) / STEP * STEP;
+    return n == 1 ? width : ((width + n - 1) / n + step - 1) / step * step;
 }
 
 /* Sets the offsets of matrices in a worker's scratch, after the `bytes` of the product. Returns the size of all
@@ -197,19 +225,25 @@ share_scratch(struct experts *e, const struct view *w, bool gradient, size_t byt
     e->at[B] = e->at[A] + align_64(factor * rows * depth);
     e->at[C] = e->at[B] + align_64(factor * b);
     e->each = e->at[C] + align_64(sum_bytes(e) * c);
+    e->each = MAX(e->each, e->at[A] + (size_t)e->few * blocks_rounded_bytes(e->few ? w->dim[2] : 0));
     return e->each * (size_t)e->threads;
 }
 
-/* Makes the oneDNN products. w: view of the matrices, or of their gradient. */
+/* Makes the oneDNN products. stored: view of the matrices, or of their gradient. c: type of the matrices' blocks, which
+ * are `turned`, or not; NULL: floats. */
 static int
-make_experts(const struct kcall *k, const struct view *w, bool gradient, void **state, size_t *scratch_bytes)
+make_experts(const struct kcall *k, const struct view *stored, const struct coding *c, bool gradient, void **state,
+             size_t *scratch_bytes)
 {
     enum dtype d = k->in[X].dtype;
-    const struct view *ids = &k->in[IDS];
-    int64_t entries = view_numel(ids), panel = expert_panel(w->dim[3]), npanel = (w->dim[3] + panel - 1) / panel;
+    bool turned = c && k->call->attr[1].i;
+    const struct view *ids = &k->in[IDS], numbers = numbers_of(stored, c, turned), *w = &numbers;
+    int64_t entries = view_numel(ids), panel = expert_panel(w->dim[3], turned ? MAX(c->elements, 16) : 16);
+    int64_t npanel = (w->dim[3] + panel - 1) / panel;
     int threads = (int)MIN(MAX(1, k->threads), w->dim[0] * (gradient ? w->dim[1] : entries) * npanel);
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
-    *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads};
+    *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads, .coding = c};
+    e->few = c && !turned ? BLOCKS_FEW : 0;
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
     /* The choice depends on global sizes only, so that sharding does not change it. */
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;
@@ -217,7 +251,8 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
     e->in_place = gradient && panel * npanel == w->dim[3] && w->dtype == (d == DT_F64 ? DT_F64 : DT_F32);
     size_t bytes =
         d == DT_F64 ? gemm_f64_scratch(gradient ? w->dim[2] : e->rows, panel, gradient ? e->rows : w->dim[2]) : 0;
-    int status = d == DT_F64 ? 0 : experts_make_products(e, w, gradient, &bytes);
+    bool needs = d != DT_F64 && entries > e->few; /* false: no call of oneDNN is needed */
+    int status = needs ? experts_make_products(e, w, gradient, &bytes) : 0;
     if (status) {
         experts_drop(e);
         return status;
@@ -230,13 +265,19 @@ make_experts(const struct kcall *k, const struct view *w, bool gradient, void **
 int
 experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make_experts(k, &k->in[W], false, state, scratch_bytes);
+    return make_experts(k, &k->in[W], NULL, false, state, scratch_bytes);
+}
+
+int
+experts_blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
+{
+    return make_experts(k, &k->in[W], blocks_coding(k->call), false, state, scratch_bytes);
 }
 
 int
 experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
-    return make_experts(k, &k->out[0], true, state, scratch_bytes);
+    return make_experts(k, &k->out[0], NULL, true, state, scratch_bytes);
 }
 
 void
@@ -353,6 +394,17 @@ expert_columns(const struct experts_run *r, int64_t p)
     return (struct columns){from, own - from, e->panel - (own - from)};
 }
 
+/* Converts n elements of a matrix, from offset `at` on, to floats. */
+static void
+widen_line(const struct experts_run *r, int64_t at, int64_t n, float *line)
+{
+    const struct coding *c = r->e->coding;
+    if (c)
+        coding_decode(c, (const uint8_t *)r->w->data + at / c->elements * c->bytes, n / c->elements, line);
+    else
+        load_line(DT_F32, r->w, at, n, line);
+}
+
 /* Converts a panel of matrix m, which starts at column `from`, to floats. */
 static void
 widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
@@ -361,7 +413,7 @@ widen_panel(const struct experts_run *r, int64_t m, int64_t from, float *to)
     bool rows = experts_by_rows(w);
     int64_t n = rows ? w->dim[2] : r->e->panel, length = rows ? r->e->panel : w->dim[2];
     int64_t at = matrix_at(w, m) + from * w->stride[3], apart = w->stride[rows ? 2 : 3];
-    for (int64_t i = 0; i < n; i++) load_line(DT_F32, w, at + i * apart, length, to + i * length);
+    for (int64_t i = 0; i < n; i++) widen_line(r, at + i * apart, length, to + i * length);
 }
 
 static void
@@ -393,23 +445,58 @@ multiply_piece(const struct experts_run *r, int64_t share, int64_t m, struct pie
     return 0;
 }
 
+/* Multiplies the few rows of expert m by columns c of the expert's matrix in blocks. rounds: rounds the rows first;
+ * else scratch holds them from the previous call. */
+static void
+multiply_few(const struct experts_run *r, int64_t m, const struct columns *c, bool rounds, char *scratch)
+{
+    const struct coding *coding = r->e->coding;
+    const struct view *x = &r->k->in[X];
+    int64_t nrow = r->first[m + 1] - r->first[m], depth = r->w->dim[2];
+    struct rounded *rounded[BLOCKS_FEW];
+    float *y[BLOCKS_FEW];
+    for (int64_t i = 0; i < nrow; i++) {
+        int64_t row = r->row[r->first[m] + i];
+        void *to = scratch + (size_t)i * blocks_rounded_bytes(depth);
+        const float *from = (const float *)x->data + experts_row_at(x, r->y, row);
+        rounded[i] = rounds ? blocks_round(coding, depth, from, to) : to;
+        y[i] = (float *)r->y->data + experts_row_at(r->y, r->y, row);
+    }
+    const uint8_t *matrix = (const uint8_t *)r->w->data + matrix_at(r->w, m) / coding->elements * coding->bytes;
+    blocks_multiply(nrow, rounded, matrix, c->from + c->skip, c->from + c->skip + c->n, y);
+}
+
+/* Computes a unit of work by a oneDNN product: piece i of expert m's rows times columns c of the expert's matrix.
+ * widens: converts the columns to floats first; else scratch holds them from the previous call. */
+static int
+multiply_unit(const struct experts_run *r, int64_t share, int64_t m, int64_t i, const struct columns *c, bool widens,
+              char *scratch)
+{
+    const struct experts *e = r->e;
+    const struct view *w = r->w;
+    bool copy = w->dtype != e->dtype;
+    int64_t offset = (matrix_at(w, m) + c->from * w->stride[3]) * (int64_t)dtype_bytes(w->dtype);
+    char *own = (char *)w->data + (copy ? 0 : offset);
+    void *const at[] = {scratch + e->at[A], copy ? scratch + e->at[B] : own, scratch + e->at[C]};
+    if (copy && widens) widen_panel(r, m, c->from, at[B]);
+    return multiply_piece(r, share, m, expert_piece(e, r->first[m + 1] - r->first[m], i), c, at, scratch);
+}
+
 /* Computes a range of units of work, which are ordered by expert, panel, piece. */
 static void
 run_expert_share(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct experts_run *r = arg;
     const struct experts *e = r->e;
-    const struct view *w = r->w;
     char *scratch = r->scratch + (size_t)share * e->each;
-    bool widens = w->dtype != e->dtype;
     for (int64_t u = lo, m = 0; u < hi && !stop_now(); u++) {
         while (r->unit[m + 1] <= u) m++;
         int64_t nrow = r->first[m + 1] - r->first[m], pieces = row_pieces(e, nrow), i = (u - r->unit[m]) % pieces;
         struct columns c = expert_columns(r, (u - r->unit[m]) / pieces);
-        char *own = (char *)w->data + (matrix_at(w, m) + c.from * w->stride[3]) * (int64_t)dtype_bytes(w->dtype);
-        void *const at[] = {scratch + e->at[A], widens ? scratch + e->at[B] : own, scratch + e->at[C]};
-        if (widens && (u == lo || i == 0)) widen_panel(r, m, c.from, at[B]);
-        if (multiply_piece(r, share, m, expert_piece(e, nrow, i), &c, at, scratch)) return;
+        if (nrow <= e->few)
+            multiply_few(r, m, &c, u == lo || u == r->unit[m], scratch + e->at[A]);
+        else if (multiply_unit(r, share, m, i, &c, u == lo || i == 0, scratch))
+            return;
     }
 }
 
@@ -429,7 +516,8 @@ int
 experts_run(const struct kcall *k, const void *state)
 {
     const struct experts *e = state;
-    struct experts_run r = experts_run_of(k, e, &k->in[W], &k->out[0]);
+    const struct view numbers = numbers_of(&k->in[W], e->coding, e->coding && k->call->attr[1].i);
+    struct experts_run r = experts_run_of(k, e, &numbers, &k->out[0]);
     int64_t nrow = r.y->dim[0] * r.y->dim[1] * r.y->dim[2];
     for (int64_t i = r.unit[0] = 0; i < r.nexpert; i++)
         r.unit[i + 1] = r.unit[i] + row_pieces(e, r.first[i + 1] - r.first[i]) * e->npanel;

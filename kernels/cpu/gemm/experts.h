@@ -5,7 +5,8 @@
  * and scattered to their places. Products have a few fixed sizes, made in advance. The last product is padded with
  * zeros only up to the next size, so the work is proportional to the number of rows. Results are bit-identical for
  * any number of threads. oneDNN computes products of f32, and of bf16 if it multiplies bf16 faster; gemm_f64.h
- * computes doubles. Other 16-bit floats are converted to floats, a panel of a matrix at a time.
+ * computes doubles. Other 16-bit floats are converted to floats, a panel of a matrix at a time. Matrices in blocks
+ * (op/expert_blocks.c) are decoded in the same way; an expert with few rows is computed by blocks_multiply().
  *
  * x: (groups, n, t, k), where a dimension of groups or t may have size 1 and is then shared by all; w: (groups,
  * experts per group, k, m); ids: (n, t); y: (groups, n, t, m). Any thread; the state that prepare() makes is for
@@ -39,6 +40,10 @@ bool experts_takes(const struct kcall *k, int i);
 bool experts_grad_takes(const struct kcall *k, int i);
 /* Returns true for supported calls of expert_matmul and of its gradient. experts_drop() is also for both. */
 bool experts_accepts(const struct kcall *k);
+/* Accept and prepare calls with matrices in blocks. Attribute 0 is the type of the blocks; attribute 1 is true if the
+ * rows of x are multiplied by the untransposed matrices. */
+bool experts_blocks_accepts(const struct kcall *k);
+int experts_blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int experts_run(const struct kcall *k, const void *state);
 int experts_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

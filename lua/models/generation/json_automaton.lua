@@ -31,6 +31,22 @@ function automaton.many(e)
   return all
 end
 
+-- Returns an expression that matches at least `least` and at most `most` elements. element(n): the expression of the
+-- element after n others, the same for all n > 0. most: nil for no limit.
+function automaton.repeated(element, least, most)
+  local more = {} -- number of elements -> expression of the elements that may follow
+  local function after(n)
+    n = most and n or math.min(n, math.max(least, 1))
+    if n == most then return automaton.sequence() end
+    more[n] = more[n] or automaton.lazy(function()
+      local next_element = automaton.sequence(element(n), after(n + 1))
+      return n < least and next_element or automaton.optional(next_element)
+    end)
+    return more[n]
+  end
+  return after(0)
+end
+
 -- Returns a placeholder for an expression. make() returns the expression when the automaton first reaches the
 -- placeholder, so an expression can contain itself.
 function automaton.lazy(make) return {kind = "lazy", make = make} end

@@ -5,13 +5,16 @@
 
 local automaton = require "rille.models.generation.json_automaton"
 local check = require "rille.base.check"
+local numbers = require "rille.models.generation.json_numbers"
+local pattern = require "rille.models.generation.json_pattern"
 local values = require "rille.chat.values"
 
-local choice, lazy, many, optional = automaton.choice, automaton.lazy, automaton.many, automaton.optional
+local choice, lazy, many, optional, repeated = automaton.choice, automaton.lazy, automaton.many, automaton.optional, automaton.repeated
 local sequence, set, text = automaton.sequence, automaton.set, automaton.text
 
 local SPACES <const> = 32 -- maximum number of white spaces in a row, so that a model cannot write them without end
 local MOST <const> = 10000 -- maximum number of schemas, names and values in a schema
+local MOST_BOUND <const> = 1000000000000000000 -- maximum absolute value of a bound of numbers
 local COMPACT <const> = {comma = ",", colon = ":"}
 
 local schema = {}
@@ -34,7 +37,8 @@ local wide = choice(sequence(set "[\xc2-\xdf]", tail), sequence(text "\xe0", set
 local pair = sequence(d, set "[89abAB]", hex, hex, text "\\u", d, set "[c-fC-F]", hex, hex)
 local code = choice(sequence(set "[%da-cA-CefEF]", hex, hex, hex), sequence(d, set "[0-7]", hex, hex), pair)
 local escape = sequence(text "\\", choice(set '["\\/bfnrt]', sequence(text "u", code)))
-local str = sequence(text '"', many(choice(set '[ !#-Z%[%]^-\x7f]', wide, escape)), text '"')
+local character = choice(set '[ !#-Z%[%]^-\x7f]', wide, escape)
+local str = sequence(text '"', many(character), text '"')
 
 local function comma(e) return sequence(spaces, text ",", spaces, e) end
 local function enclosed(open, e, close) return sequence(text(open), spaces, e, spaces, text(close)) end
@@ -48,17 +52,7 @@ end
 -- Returns an expression that matches an array with at least `least` and at most `most` elements, all of which match
 -- e. most: nil for no limit.
 local function array_of(e, least, most)
-  local more = {} -- number of elements -> expression of the elements that may follow
-  local function after(n)
-    n = most and n or math.min(n, math.max(least, 1))
-    if n == most then return sequence() end
-    more[n] = more[n] or lazy(function()
-      local next_element = sequence(n == 0 and e or comma(e), after(n + 1))
-      return n < least and next_element or optional(next_element)
-    end)
-    return more[n]
-  end
-  return enclosed("[", after(0), "]")
+  return enclosed("[", repeated(function(n) return n == 0 and e or comma(e) end, least, most), "]")
 end
 
 local any = choice(str, number, text "true", text "false", text "null")
@@ -90,7 +84,8 @@ end
 
 -- Keyword -> true: it restricts values; false: it only describes them.
 local keywords = {type = true, properties = true, required = true, additionalProperties = true, items = true, enum = true, const = true,
-  minItems = true, maxItems = true, anyOf = true, nullable = true, ["$ref"] = true, ["$defs"] = true, title = false,
+  minItems = true, maxItems = true, minLength = true, maxLength = true, pattern = true, minimum = true, maximum = true,
+  exclusiveMinimum = true, exclusiveMaximum = true, anyOf = true, nullable = true, ["$ref"] = true, ["$defs"] = true, title = false,
   description = false, default = false, examples = false,
   deprecated = false, ["$schema"] = false, ["$id"] = false, ["$comment"] = false}
 
@@ -136,16 +131,69 @@ local function object_of(self, s, path)
   return enclosed("{", first, "}")
 end
 
+-- Returns the values of two keywords that limit a number of parts; by default 0 and nil.
+local function limits(s, path, low, high)
+  local least, most = whole(s, path, low) or 0, whole(s, path, high)
+  that(not most or least <= most, path, "%s must be at most %s = %s, found %d", low, high, most, least)
+  return least, most
+end
+
+local function string_of(_, s, path)
+  local least, most = limits(s, path, "minLength", "maxLength")
+  if s.pattern == nil then
+    if s.minLength == nil and s.maxLength == nil then return str end
+    return sequence(text '"', repeated(function() return character end, least, most), text '"')
+  end
+  that(type(s.pattern) == "string" and utf8.len(s.pattern), path, "pattern must be a regular expression, found %s", shown(s.pattern))
+  that(s.minLength == nil and s.maxLength == nil, path, "pattern and %s cannot be combined", s.minLength and "minLength" or "maxLength")
+  local good, e = pcall(pattern, s.pattern, character, wide)
+  if not good and type(e) ~= "table" then error(e, 0) end
+  that(good, path, "pattern %s: %s", shown(s.pattern), not good and e.text)
+  return sequence(text '"', e, text '"')
+end
+
+-- Returns the value of a keyword that bounds numbers; nil: none. round: function that converts a bound of integers to an
+-- integer; nil: the bound must be one.
+local function bound(s, path, name, round)
+  local v = s[name]
+  if v == nil then return nil end
+  local n = type(v) == "number" and math.tointeger(round and round(v) or v)
+  that(n and math.abs(n) <= MOST_BOUND, path, "%s must be %s from -1e18 to 1e18, found %s", name, round and "a number" or "an integer", shown(v))
+  return n
+end
+
+-- Returns the tighter of two bounds, and true if it is the exclusive one. sign: 1 for lower, -1 for upper bounds.
+local function tighter(inclusive, exclusive, sign)
+  local outer = exclusive and (not inclusive or exclusive * sign >= inclusive * sign)
+  return outer and exclusive or inclusive, outer
+end
+
+local function integer_of(_, s, path)
+  local above, below = bound(s, path, "exclusiveMinimum", math.floor), bound(s, path, "exclusiveMaximum", math.ceil)
+  local least = tighter(bound(s, path, "minimum", math.ceil), above and above + 1, 1)
+  local most = tighter(bound(s, path, "maximum", math.floor), below and below - 1, -1)
+  if not least and not most then return integer end
+  that(not least or not most or least <= most, path, "minimum and maximum must allow an integer")
+  return numbers.integers(least, most)
+end
+
+local function number_of(_, s, path)
+  local least, above = tighter(bound(s, path, "minimum"), bound(s, path, "exclusiveMinimum"), 1)
+  local most, below = tighter(bound(s, path, "maximum"), bound(s, path, "exclusiveMaximum"), -1)
+  if not least and not most then return number end
+  that(not least or not most or least < most or least == most and not above and not below, path, "minimum and maximum must allow a number")
+  return numbers.decimals(least, most, above, below)
+end
+
 local function items_of(self, s, path)
-  local least, most = whole(s, path, "minItems") or 0, whole(s, path, "maxItems")
-  that(not most or least <= most, path, "minItems must be at most maxItems = %s, found %d", most, least)
+  local least, most = limits(s, path, "minItems", "maxItems")
   return array_of(s.items == nil and any or compile(self, s.items, path .. ".items"), least, most)
 end
 
 -- Type of a JSON value -> function that returns the grammar expression for values of that type.
 local types = {
   object = object_of, array = items_of,
-  string = function() return str end, integer = function() return integer end, number = function() return number end,
+  string = string_of, integer = integer_of, number = number_of,
   boolean = function() return choice(text "true", text "false") end, null = function() return text "null" end,
 }
 
@@ -176,7 +224,9 @@ local function types_of(s, path)
   local list = s.type
   if s.type == nil then
     list = (s.properties ~= nil or s.required ~= nil or s.additionalProperties ~= nil) and {"object"} or
-      (s.items ~= nil or s.minItems ~= nil or s.maxItems ~= nil) and {"array"} or nil
+      (s.items ~= nil or s.minItems ~= nil or s.maxItems ~= nil) and {"array"} or
+      (s.pattern ~= nil or s.minLength ~= nil or s.maxLength ~= nil) and {"string"} or
+      (s.minimum ~= nil or s.maximum ~= nil or s.exclusiveMinimum ~= nil or s.exclusiveMaximum ~= nil) and {"number"} or nil
   elseif type(list) == "string" then
     list = {list}
   end

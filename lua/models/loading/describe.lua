@@ -149,7 +149,7 @@ local function experts(d, c, o)
   check.count("the experts", "their number", o.count)
   check.count("the experts", "num_experts_per_tok", o.top_k)
   check.count("the experts", "hidden size", o.hidden)
-  check.that(o.count <= d.most, "%d experts are more than the %d tensors of the file", o.count, d.most)
+  check.that(o.count <= d.most, "the file has tensors for at most %d experts, found num_experts = %d", d.most, o.count)
   check.that(o.top_k <= o.count, "num_experts_per_tok must be at most %d, the number of experts, found %d", o.count, o.top_k)
   check_groups(o)
   d.experts = o
@@ -582,10 +582,21 @@ local size_words = {
     "n_inner", "hidden_dim"},
 }
 
--- Returns the description for the config.json c. most: number of tensors in the file, an upper bound of the number of
--- layers. Fails if a size is missing or not a positive integer.
-function describe.of(model_type, c, most)
-  local d = {most = most}
+-- Returns an upper bound of the number of experts: a tensor may contain a weight of one expert, or, with three
+-- dimensions, of all experts. contents: list of the file's tensors.
+local function most_experts(contents)
+  local most = #contents
+  for _, entry in ipairs(contents) do
+    if entry.shape and #entry.shape == 3 then most = math.max(most, entry.shape[1]) end
+  end
+  return most
+end
+
+-- Returns the description for the config.json c. contents: list of the file's tensors, whose number is an upper bound of
+-- the number of layers; nil: unknown. Fails if a size is missing or not a positive integer.
+function describe.of(model_type, c, contents)
+  local most = contents and #contents or math.huge
+  local d = {most = contents and most_experts(contents) or most}
   for _, size in ipairs(check.sorted_keys(size_words)) do
     for _, word in ipairs(size_words[size]) do
       if d[size] == nil and c[word] ~= nil then d[size] = check.count(model_type, word, c[word]) end

@@ -53,7 +53,7 @@ local function described(model_type, more)
     name = model_type, class = (describe.is_encoder(model_type) and Encoder or Decoder):extend("models." .. model_type), prefix = names.prefix[model_type] or "model.",
     names = function(config) return names.rows(model_type, config) end,
     ignored = {"rotary_emb%.inv_freq$", "attention%.bias$", "attention%.masked_bias$", "attn%.bias$", "attn%.masked_bias$", table.unpack(names.ignored[model_type] or {})},
-    from_config = function(c, contents, dir) return complete_encoder(describe.of(model_type, c, #contents), contents, dir) end,
+    from_config = function(c, contents, dir) return complete_encoder(describe.of(model_type, c, contents), contents, dir) end,
     to_config = function() return {model_type = model_type} end,
     counts = {}, words = words, options = options, complete = check_choices, after_save = sentences.write,
   }

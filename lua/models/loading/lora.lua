@@ -24,7 +24,7 @@ local function check_model(where, m)
   check.that(nn.Module.__is(m), "%s: expected a module, found %s", where, check.shown(m))
 end
 
-local function is_linear(m) return getmetatable(m) == nn.Linear or getmetatable(m) == nn.Int8Linear end
+local is_linear = nn.LoRA.__fits
 
 -- Returns the adapters of a model, and a list of their paths.
 local function adapters(where, m)
@@ -77,7 +77,7 @@ local function targeted(m, targets)
       end
     end
   end
-  check.that(next(last) or next(adapted), "%s: the model must have linear layers, nn.Linear or nn.Int8Linear; found none", who)
+  check.that(next(last) or next(adapted), "%s: the model must have linear layers; found none", who)
   for _, name in ipairs(all and {} or targets) do
     check.that(used[name] or not adapted[name], "%s: the target '%s' has an adapter already; a layer can have one", who, name)
     check.that(used[name], "%s: the target '%s' names no linear layer; the names are: %s", who, name,

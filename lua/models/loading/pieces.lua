@@ -2,7 +2,7 @@
 --
 -- A piece is {ours =, theirs =, dtype =, from =, to =, skip =, turn =}. The parameter `ours` is a window of the
 -- tensor `theirs`: positions from[axis] to to[axis] of each axis. by_rows: each row of the parameter is a complete
--- row of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are
+-- row of the tensor. by_columns: each column of the parameter's matrices is a complete row of the tensor. The first `skip` axes are dropped, and the window is transposed if turn is true. Windows are
 -- read in the layouts of the parameters, so a rank reads only the bytes of its shards, even from joined tensors.
 --
 -- A row {theirs, ours, ours..., key = value, ...} names a tensor of the file and its parameters. Keys:
@@ -84,7 +84,9 @@ function pieces.of_row(row, entry, k)
   end
   local whole = pieces.part(ours, entry, 1, 1, 1)
   whole.stack, whole.join, whole.f32 = row.stack, row.join, row.f32
-  whole.by_rows = axis == 1 and not (row.stack or row.view or row.plus or row.turn)
+  local changed = row.stack or row.view or row.plus
+  whole.by_rows = axis == 1 and not (changed or row.turn)
+  whole.by_columns = row.turn and #entry.shape == 3 and not (changed or row.groups or row.pairs)
   function whole.make(value)
     if row.view then return value:reshape{-1} end
     if row.plus then return value - row.plus end

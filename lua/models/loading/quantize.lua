@@ -1,16 +1,18 @@
 -- quantize.lua - replaces the layers of a model, in place, by layers with weights of few bits. Routers are unchanged.
 --
 --   int8   linear layers and experts have int8 weights (nn.Int8Linear, nn.Int8Experts)
---   int4   linear layers have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
---   keep   linear layers and embeddings keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
+--   int4   linear layers and experts have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
+--   keep   linear layers, embeddings and experts keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local latent = require "rille.models.latent"
 local nn = rille.nn
 
 local quantize = {}
 
 local blocked = {[nn.Linear] = nn.BlockLinear, [nn.Embedding] = nn.BlockEmbedding}
+local weights_of_experts = {"gate", "up", "down"}
 
 -- method -> function that returns the replacement of a layer; nil: the layer is not replaced.
 local methods = {}
@@ -20,40 +22,71 @@ function methods.int8(m)
   return class and rille.no_grad(class, m)
 end
 
+-- Replaces the weights of a mixture's experts by blocks, if 32 divides the length of their rows.
+local function round_experts(m)
+  for _, name in ipairs(weights_of_experts) do
+    local w = m[name]
+    if w and w.shape[2] % 32 == 0 then
+      m:_take_blocks(name, "Q4_0", rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = "Q4_0"}):detach())
+    end
+  end
+end
+
 function methods.int4(m)
+  if rawget(m, "router") then round_experts(m) end
   if getmetatable(m) ~= nn.Linear or m.weight.shape[2] % 32 ~= 0 then return nil end
   return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
 end
 
--- Calls visit(part) for each member of the model's modules, except the members of a mixture of experts. If visit
+local function join(path, name) return path == "" and name or path .. "." .. name end
+
+-- Calls visit(part, path) for each member of the model's modules, except the members of a mixture of experts. If visit
 -- returns a module, this module replaces the member.
 local function each_layer(model, visit)
+  local paths = {}
+  for path, m in model:named_modules() do paths[m] = path end
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      local other = type(part) == "table" and not rawget(m, "router") and visit(part)
+      local other = type(part) == "table" and not rawget(m, "router") and visit(part, join(paths[m], name))
       if other then m[name] = other end
     end
   end
 end
 
--- Replaces each layer for which replace(layer) returns a new layer.
-local function replace_layers(model, method, replace)
-  each_layer(model, replace)
+-- Marks a model as quantized by a method.
+local function finish(model, method)
   for _, p in ipairs(model:parameters()) do p.requires_grad = false end
   model.quantized = method
   return model:eval()
 end
 
 -- Quantizes the weights of a model. method: "int8" or "int4".
-function quantize.round(model, method) return replace_layers(model, method, methods[method]) end
+function quantize.round(model, method)
+  each_layer(model, methods[method])
+  return finish(model, method)
+end
 
--- Replaces linear layers and embeddings by layers with quantised blocks. new[weight]: {kind =, weight = the tensor
--- for the blocks, filled later}.
+-- Calls visit(m, name, path) for each weight `name` of the experts of a mixture m.
+local function each_expert(model, visit)
+  for path, m in model:named_modules() do
+    for _, name in ipairs(rawget(m, "router") and weights_of_experts or {}) do
+      if m[name] then visit(m, name, join(path, name)) end
+    end
+  end
+end
+
+-- Replaces weights by quantised blocks. new[weight], or new[name of the weight]: {kind =, weight = the tensor for the
+-- blocks, filled later}, or the parts {k =, v =} of a projection to keys and values (latent.lua).
 local function take_blocks(model, new)
-  return replace_layers(model, "blocks", function(m)
-    local class = blocked[getmetatable(m)]
-    return class and new[m.weight] and rille.no_grad(class, m, new[m.weight])
+  each_layer(model, function(m, path)
+    local class, by = blocked[getmetatable(m)], new[m.weight] or new[path .. ".weight"]
+    if class and by then return rille.no_grad(by.k and latent.Blocks or class, m, by) end
   end)
+  each_expert(model, function(m, name, path)
+    local by = new[m[name]] or new[path]
+    if by then m:_take_blocks(name, by.kind, by.weight) end
+  end)
+  return finish(model, "blocks")
 end
 
 local function named(model)
@@ -65,21 +98,51 @@ end
 -- Creates a tensor for blocks, of this shape, in the layout of the weight t.
 local function blocks_like(t, shape) return rille.zeros(shape, {dtype = "u8", placement = t.placement, sbp = t.sbp}) end
 
--- Replaces the layers whose weights a GGUF file stores in quantised blocks, and changes their pieces (pieces.lua) so
--- that the blocks themselves are read. blocks: the file's entries NAME.blocks, by NAME.
+-- Changes a piece (pieces.lua) so that it reads the file's blocks b themselves.
+local function read_blocks(piece, b)
+  piece.theirs, piece.dtype = b.name, "u8"
+  for axis = #b.shape - 1, #b.shape do piece.from[axis], piece.to[axis] = 0, b.shape[axis] end
+end
+
+-- Makes the parts k and v of a projection to keys and values (gguf.lua, with_split_latent) read the file's blocks.
+-- Returns the blocks for take_blocks(); nil: the file does not store both parts in blocks.
+local function keep_latent(parts, blocks, t)
+  local new = {}
+  for name, piece in pairs(parts) do
+    local b = blocks[piece.theirs]
+    if not b then return nil end
+    new[name] = {kind = piece.stored, weight = blocks_like(t, b.shape)}
+  end
+  for name, piece in pairs(parts) do
+    read_blocks(piece, blocks[piece.theirs])
+    piece.ours, piece.stack, piece.join, piece.make = piece.ours:gsub("weight$", name), nil, nil, nil
+  end
+  return new
+end
+
+-- Replaces the weights that a GGUF file stores in quantised blocks, and changes their pieces (pieces.lua) so that the
+-- blocks themselves are read. blocks: the file's entries NAME.blocks, by NAME.
 function quantize.keep(model, list, blocks)
-  local tensors, new, kept, holders = named(model), {}, {}, {}
+  local tensors, new, holders, experts, split = named(model), {}, {}, {}, {}
   each_layer(model, function(part)
     if blocked[getmetatable(part)] then holders[part.weight] = true end
   end)
+  each_expert(model, function(m, name) experts[m[name]] = true end)
   for _, piece in ipairs(list) do
     local b, t = blocks[piece.theirs], tensors[piece.ours]
-    if b and piece.by_rows and holders[t] then
+    if b and experts[t] and piece.by_columns then
+      new[t] = {kind = piece.stored, weight = blocks_like(t, b.shape)}
+      read_blocks(piece, b)
+      piece.make = nil
+    elseif b and holders[t] and piece.by_rows then
       new[t] = {kind = piece.stored, weight = blocks_like(t, {t.shape[1], b.shape[2], b.shape[3]})}
-      piece.theirs, piece.dtype = b.name, "u8"
-      for axis = 2, 3 do piece.from[axis], piece.to[axis] = 0, b.shape[axis] end
+      read_blocks(piece, b)
+    elseif piece.join then
+      split[t] = split[t] or {}
+      split[t][piece.stack == 0 and "k" or "v"] = piece
     end
   end
+  for t, parts in pairs(split) do new[t] = keep_latent(parts, blocks, t) end
   return take_blocks(model, new)
 end
 
@@ -90,27 +153,80 @@ function quantize.config(model)
   for _, m in ipairs(model:modules()) do
     local class = getmetatable(m)
     if class == nn.BlockLinear or class == nn.BlockEmbedding then kinds[m.weight] = m.kind end
+    for name, kind in pairs(rawget(m, "kinds") or {}) do kinds[m[name]] = kind end
   end
   for name in model:named_buffers() do blocks[name] = kinds[tensors[name]] end
   return {quant_method = "rille", blocks = blocks}
+end
+
+-- Returns the shape of the weight whose blocks of the type `kind` have this shape; nil: the blocks are invalid.
+local function shape_of(kind, shape)
+  local one = {}
+  for i = 1, #shape do one[i] = i > #shape - 2 and shape[i] or 1 end
+  local good, value = check.try(rille.from_blocks, rille.zeros(one, {dtype = "u8"}), {kind = kind})
+  if not good then return nil end
+  local whole = table.move(shape, 1, #shape - 2, 1, {})
+  whole[#whole + 1] = value.shape[value.ndim]
+  return whole
+end
+
+-- Returns the shape in which blocks store the rows of a weight t. t.ndim == 3: the weights of experts, whose blocks are
+-- transposed.
+local function stored_shape(t)
+  local shape = t.shape
+  if #shape == 3 then shape[2], shape[3] = shape[3], shape[2] end
+  return shape
+end
+
+local function text(shape) return shape and table.concat(shape, ", ") end
+
+-- Returns the name of the weight that the blocks `name` replace, and "k" or "v" for a part of a projection to keys and
+-- values (latent.lua).
+local function weight_of(name)
+  local at, part = name:match("^(.*%.kv_proj%.)([kv])$")
+  return at and at .. "weight" or name, part
+end
+
+-- Returns the blocks {kind =, weight =} that replace a weight t, or a part of t, and the shape of their values. name,
+-- shape: name and shape of the blocks in a folder.
+local function blocks_of(t, name, part, kind, shape)
+  check.that(t and shape and #shape == (part and 3 or t.ndim) + 1,
+    "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
+  local whole = shape_of(kind, shape)
+  check.that(whole and (part or text(whole) == text(stored_shape(t))),
+    "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
+    text(stored_shape(t)), text(shape))
+  return {kind = kind, weight = blocks_like(t, shape)}, whole
+end
+
+-- Checks the shapes of the parts k and v of a projection t to keys and values; nil: the part is missing.
+local function check_parts(t, name, k, v)
+  check.that(k and v and k[1] == v[1] and k[2] == t.shape[2] and v[3] == t.shape[2] and k[1] * (k[3] + v[2]) == t.shape[1],
+    "quantization_config: blocks: '%s' {%s} must have the parts k {heads, rank, keys} and v {heads, values, rank}, found {%s} and {%s}", name,
+    text(t.shape), text(k) or "none", text(v) or "none")
 end
 
 -- Replaces the layers of a model by quantized layers that match a saved folder. config: quantization_config;
 -- contents: the list of the folder's tensors.
 function quantize.restore(model, config, contents)
   if config.bits == 8 then return quantize.round(model, "int8") end
-  local tensors, shapes, new = named(model), {}, {}
+  local tensors, shapes, new, tied = named(model), {}, {}, {} -- tied: weight -> its blocks
+  local split = {} -- name of a projection to keys and values -> shapes of its parts
   for _, entry in ipairs(contents) do shapes[entry.name] = entry.shape end
   for _, name in ipairs(check.sorted_keys(config.blocks)) do
-    local kind = config.blocks[name]
-    local t, shape = tensors[name], shapes[name]
-    check.that(t and t.ndim == 2 and shape and #shape == 3,
-      "quantization_config: blocks: '%s' must name a weight that the folder stores in blocks", check.named(name))
-    local good, one = check.try(rille.from_blocks, rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = kind})
-    check.that(good and shape[1] == t.shape[1] and one.shape[2] == t.shape[2],
-      "quantization_config: blocks: '%s' must have the shape of %s blocks of a weight {%s}, found {%s}", name, check.shown(kind),
-      table.concat(t.shape, ", "), table.concat(shape, ", "))
-    new[t] = {kind = kind, weight = blocks_like(t, shape)}
+    local weight, part = weight_of(name)
+    local t = tensors[weight]
+    local by, shape = blocks_of(t, name, part, config.blocks[name], shapes[name])
+    if part then
+      new[weight], split[weight] = new[weight] or {}, split[weight] or {}
+      new[weight][part], split[weight][part] = by, shape
+    else
+      new[weight], tied[t] = by, by
+    end
+  end
+  for name, t in pairs(tensors) do
+    if split[name] then check_parts(t, name, split[name].k, split[name].v) end
+    if not shapes[name] and tied[t] then new[name] = tied[t] end -- the folder has only one of the names of a tied weight
   end
   return take_blocks(model, new)
 end

@@ -32,10 +32,17 @@ local function is_parameter(v)
   return layout.is_tensor(v) and (v.requires_grad or rille._frozen(v))
 end
 
-function Module.__newindex(self, name, value)
-  local order = order_of[self]
+-- Appends a name to a list of names. A field that was set to nil keeps its place.
+local function add_once(order, name)
+  for i = 1, #order do
+    if order[i] == name then return end
+  end
   order[#order + 1] = name
-  if is_parameter(value) then kind_of[self][name] = "parameter" end
+end
+
+function Module.__newindex(self, name, value)
+  add_once(order_of[self], name)
+  kind_of[self][name] = is_parameter(value) and "parameter" or nil
   rawset(self, name, value)
   if settings.grows(self, value) then rille._generation() end
 end

@@ -788,6 +788,8 @@ op_open(lua_State *L)
     lua_setfield(L, -3, "_shift");
     op_push(L, "expert_matmul");
     lua_setfield(L, -3, "_expert_matmul");
+    op_push(L, "expert_blocks");
+    lua_setfield(L, -3, "_expert_blocks");
     op_push(L, "recurrence");
     lua_setfield(L, -3, "_recurrence");
 }
