@@ -24,7 +24,7 @@
 
 enum { X, W };
 /* FEW: maximum number of rows of x that are rounded; MOST: maximum number of elements per block. */
-enum { FEW = 32, PANEL = 64, STREAMS = 4, MOST = 256 };
+enum { FEW = 32, PANEL = 64, STREAMS = 4, TOGETHER = 4, MOST = 256 };
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -85,9 +85,10 @@ round_row(struct rounded *r)
     }
 }
 
-/* ---- multiplying one row of x by STREAMS rows of weights ---- */
+/* ---- multiplying rows of x by STREAMS rows of weights ---- */
 
-typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
+/* Multiplies n rows of x, 1 or TOGETHER. out: STREAMS numbers per row of x; they have the same bits for every n. */
+typedef void rows_product(const struct rounded *x, int64_t n, const uint8_t *const *w, float *out);
 
 static void
 decode_row(const struct coding *c, int64_t nblock, const uint8_t *w, float *out)
@@ -105,10 +106,11 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies x by weights of any quantised type, after decoding the weights to f32. */
+/* Multiplies one row of x by weights of any quantised type, after decoding the weights to f32. */
 static void
-rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
+rows_decoded(const struct rounded *x, int64_t n, const uint8_t *const *w, float *out)
 {
+    assert(n == 1);
     const struct coding *c = x->coding;
     for (int s = 0; s < STREAMS; s++) {
         float block[MOST];
@@ -263,20 +265,34 @@ weights_of(const struct blocks_run *r, int64_t j)
     return (const uint8_t *)r->k->in[W].data + j * (r->s->k / c->elements * c->bytes);
 }
 
+/* Returns the number of rows of x from row i on that are multiplied together: TOGETHER if all of them are rounded. */
+static int64_t
+count_together(const struct blocks_run *r, int64_t i)
+{
+    if (i + TOGETHER > r->s->m) return 1;
+    for (int64_t k = i; k < i + TOGETHER; k++)
+        if (r->row[k].exact) return 1;
+    return TOGETHER;
+}
+
 /* Multiplies all rows of x by rows lo to hi - 1 of the weights. Reads these rows as STREAMS sequential streams. */
 static void
 few_rows(void *arg, int64_t share, int64_t lo, int64_t hi)
 {
     const struct blocks_run *r = arg;
-    float *y = r->k->out[0].data, dot[STREAMS];
+    float *y = r->k->out[0].data, dot[TOGETHER * STREAMS];
     const uint8_t *w[STREAMS];
     int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
     UNUSED(share);
     for (int64_t j = lo; j < lo + each; j++) {
         for (int s = 0; s < STREAMS; s++) w[s] = weights_of(r, MIN(j + s * each, hi - 1));
-        for (int64_t i = 0; i < r->s->m; i++) {
-            (r->row[i].exact ? rows_decoded : r->s->product)(&r->row[i], w, dot);
-            for (int s = 0; s < STREAMS && j + s * each < hi; s++) y[i * r->s->n + j + s * each] = dot[s];
+        for (int64_t i = 0, n; i < r->s->m; i += n) {
+            n = count_together(r, i);
+            (r->row[i].exact ? rows_decoded : r->s->product)(&r->row[i], n, w, dot);
+            for (int64_t k = 0; k < n * STREAMS; k++) {
+                int64_t to = j + k % STREAMS * each;
+                if (to < hi) y[(i + k / STREAMS) * r->s->n + to] = dot[k];
+            }
         }
     }
 }
