@@ -132,6 +132,7 @@ local function always() return true end
 -- Checks the groups of experts, of which each row chooses the best.
 local function check_groups(o)
   if not o.groups or o.groups == 1 then return end
+  check.count("the experts", "n_group", o.groups)
   -- number of experts whose scores rank a group: its best expert, or its two best
   local least = o.group_score and 1 or 2
   check.that(o.count % o.groups == 0 and o.count // o.groups >= least,
