@@ -1,11 +1,13 @@
 """clients.py - clients of bench/serve.sh: print the new ids per second of a server with OpenAI's API.
 
-    python3 bench/peers/clients.py PORT ROW
+    python3 bench/peers/clients.py PORT ROW [PID]
 
-Waits until the server answers. Prints lines "ROW, number of clients, ids per second".
+Waits until the server answers. Prints lines "ROW, number of clients, ids per second". With PID, seconds are processor time
+of this process, the server.
 """
 import http.client
 import json
+import os
 import sys
 import threading
 import time
@@ -20,6 +22,8 @@ def complete(port, text):
     connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read()
+    if answer.status == 503:
+        raise ConnectionError(text)
     if answer.status != 200:
         sys.exit(f"status {answer.status}: {text[:300]}")
     return json.loads(text)["usage"]["completion_tokens"]
@@ -36,7 +40,16 @@ def await_server(port):
             time.sleep(0.2)
 
 
-def measure(port, clients):
+def clock(pid):
+    """Returns seconds of wall-clock time; with a process, of its processor time."""
+    if not pid:
+        return time.time()
+    with open(f"/proc/{pid}/stat") as file:
+        words = file.read().rsplit(")", 1)[1].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(port, clients, pid):
     """Returns the ids per second of several clients together. Each client sends one request after another."""
     counts = [0] * clients
 
@@ -45,15 +58,15 @@ def measure(port, clients):
             counts[i] += complete(port, f"client {i} asks for text number {k}")
 
     threads = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
-    start = time.time()
+    start = clock(pid)
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / (time.time() - start)
+    return sum(counts) / (clock(pid) - start)
 
 
 if __name__ == "__main__":
     await_server(int(sys.argv[1]))
     for n in (1, 4, 16):
-        print(sys.argv[2], n, f"{measure(int(sys.argv[1]), n):.2f}", sep="\t", flush=True)
+        print(sys.argv[2], n, f"{measure(int(sys.argv[1]), n, sys.argv[3] if len(sys.argv) > 3 else None):.2f}", sep="\t", flush=True)

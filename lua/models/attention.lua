@@ -38,8 +38,8 @@ function Attention:forward(x, mask, cache)
   local norm, at, lengths = self.qk_norm, nil, nil
   if cache then at, lengths = cache:positions() end
   local q, k, v = project(self, x)
-  if self.clip then q, k, v = q:clamp(-self.clip, self.clip), k:clamp(-self.clip, self.clip), v:clamp(-self.clip, self.clip) end
   if norm == "all" then q, k = self.q_norm(q), self.k_norm(k) end
+  if self.clip then q, k, v = q:clamp(-self.clip, self.clip), k:clamp(-self.clip, self.clip), v:clamp(-self.clip, self.clip) end
   q, k, v = heads.split(q, self.heads), heads.split(k, self.kv_heads), heads.split(v, self.kv_heads)
   if norm == "head" or norm == "each" then q, k = self.q_norm(q), self.k_norm(k) end
   if self.rotary then q, k = self.rotary:turn(q, k, at, lengths) end

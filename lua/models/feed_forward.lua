@@ -39,12 +39,12 @@ local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 --                           score; nil: by the sum of its two best
 --   bias                    biases of router and experts
 --   shared, shared_gate     hidden size of an expert for every row; whether a gate scales its result
---   limit                   bound of gates and hidden values, with gpt-oss's activation
+--   limit, alpha            bound of gates and hidden values, with gpt-oss's activation; its factor (1.702)
 function Experts:init(c)
   local e, d = c.experts, c.width
   self.experts, self.top_k, self.activation, self.how = e.count, e.top_k, c.activation, {}
   for _, name in ipairs{"score", "renormalise", "factor", "groups", "top_groups", "limit",
-    "group_score"} do self.how[name] = e[name] end
+    "group_score", "alpha"} do self.how[name] = e[name] end
   self.router = nn.Linear(d, e.count, {bias = e.bias or false})
   self.gate, self.up, self.down = zeros{e.count, d, e.hidden}, zeros{e.count, d, e.hidden}, zeros{e.count, e.hidden, d}
   if e.bias then self.gate_bias, self.up_bias, self.down_bias = zeros{e.count, e.hidden}, zeros{e.count, e.hidden}, zeros{e.count,
@@ -82,7 +82,7 @@ local function hidden(self, times, x)
   local gate, up, limit = times(x, "gate"), times(x, "up"), self.how.limit
   if not limit then return activations[self.activation](gate) * up end
   gate, up = gate:clamp(nil, limit), up:clamp(-limit, limit)
-  return (up + 1) * (gate * (gate * 1.702):sigmoid())
+  return (up + 1) * (gate * (gate * (self.how.alpha or 1.702)):sigmoid())
 end
 
 Experts._steps = {choose = choose, hidden = hidden}

@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 enum {
-    IDLE = 30,            /* time, s, after which a connection without a request is closed */
-    UNREAD_MOST = 1 << 23 /* maximum bytes of a stream that wait because the client does not read them */
+    IDLE = 30,             /* time, s, after which a connection without a request is closed */
+    UNREAD_MOST = 1 << 23, /* maximum bytes of a stream that wait because the client does not read them */
+    READ_MOST = 4          /* a body up to this multiple of its limit is read before it is refused */
 };
 
 struct bytes {
@@ -213,14 +214,15 @@ send_answer(struct exchange *e)
     return done;
 }
 
-/* Receives a piece of the body. Closes the connection if the body exceeds its limit by far. */
+/* Receives a piece of the body. Discards a body beyond the limit, because most clients read the refusal only after they
+ * have sent everything. Closes the connection if the body exceeds its limit by far. */
 static enum MHD_Result
 read_body(struct http *h, struct exchange *e, const char *data, size_t *n)
 {
     if (e->body.n + *n > h->options.body || e->refused) {
         e->refused = true;
         e->sent += *n;
-        if (e->sent > 4 * h->options.body) return MHD_NO;
+        if (e->sent > READ_MOST * h->options.body) return MHD_NO;
     } else if (!bytes_add(&e->body, data, *n)) {
         return MHD_NO;
     }
@@ -236,7 +238,7 @@ handle(void *arg, struct MHD_Connection *c, const char *path, const char *method
     struct exchange *e = *own;
     (void)version;
     if (!e) {
-        if (strtoull(header(c, MHD_HTTP_HEADER_CONTENT_LENGTH), NULL, 10) > h->options.body)
+        if (strtoull(header(c, MHD_HTTP_HEADER_CONTENT_LENGTH), NULL, 10) > READ_MOST * h->options.body)
             return refuse_length(c, h->options.body);
         *own = new_exchange(h, c, path, method);
         return *own ? MHD_YES : MHD_NO;
@@ -298,17 +300,18 @@ http_listen(const char *host, int *port)
     return -1;
 }
 
-/* Starts the thread of libmicrohttpd, which receives no signals. */
+/* Starts the thread of libmicrohttpd, which receives no signals. The thread calls poll(), because with epoll the
+ * library misses the end of a connection that arrives together with a part of a request. */
 static struct MHD_Daemon *
 start_daemon(struct http *h, int fd)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, h,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)h->options.connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE, MHD_OPTION_END);
+    struct MHD_Daemon *d = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+                                            handle, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+                                            completed, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->options.connections,
+                                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return d;
 }

@@ -181,4 +181,17 @@ tap.group("damage", function()
   tap.is(wrong, {}, ("%d damaged files are refused with their names, or work"):format(tried))
 end)
 
+-- The numbers are those of PyPI's tokenizers 0.23: pre_tokenizers.Punctuation() divides "acb" for these characters c.
+tap.group("punctuation", function()
+  tap.write(dir .. "/p.json", [[{"pre_tokenizer": {"type": "Punctuation", "behavior": "Isolated"},
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "u": 2}, "unk_token": "u"}}]])
+  local tok, count, digest = rille.tokenizer(dir .. "/p.json"), 0, 0
+  for c = 1, 0x1ffff do
+    if (c < 0xd800 or c > 0xdfff) and #tok:encode("a" .. utf8.char(c) .. "b") == 3 then
+      count, digest = count + 1, digest + c * 2654435761 & 0xffffffff
+    end
+  end
+  tap.is({count, digest}, {726, 4156846973}, "characters of Unicode that are punctuation")
+end)
+
 tap.done()

@@ -185,6 +185,20 @@ tap.group("damaged words", function()
   tap.ok(tap.which or loaded > 0 and refused > loaded, ("%d changes load, %d are refused"):format(loaded, refused))
 end)
 
+tap.group("choices that other models support", function()
+  local words = {gemma3_text = {use_bidirectional_attention = true}, llama = {rope_parameters = {rope_theta = 1e4, partial_rotary_factor = 0.5}}}
+  for _, entry in ipairs(golden) do
+    local more = words[entry.name]
+    if more then
+      families.write(entry, dir)
+      families.write_words(tap.with(families.words(entry), more), dir)
+      local text = more.rope_parameters and "partial_rotary_factor must be 1 for models of this kind, found 0.5" or "use_bidirectional_attention must be false"
+      tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", text}, text)
+      remove(dir)
+    end
+  end
+end)
+
 tap.group("groups of experts", function()
   for _, entry in ipairs(golden) do
     if entry.name == "deepseek_v3" then

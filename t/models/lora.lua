@@ -250,14 +250,17 @@ tap.group("errors", function()
   tap.fails(function() lora(m, dir .. "/none") end, {"adapter_config.json"}, "a missing folder")
   tap.fails(function() rille.nn.LoRA(rille.nn.Embedding(3, 4)) end, {"expected an nn.Linear, nn.Int8Linear or nn.BlockLinear, found nn.Embedding"}, "another layer")
   write_base("llama")
-  for key, value in pairs{use_dora = true, modules_to_save = json.array{"lm_head"}, peft_type = "IA3", bias = "all", use_rslora = 1,
-    alpha_pattern = json.array{3}} do
+  local function refused(key, value, text)
     write_adapter(golden[1])
     local c = json.decode(golden[1].config)
     c[key] = value
     tap.write(adapter .. "/adapter_config.json", json.encode(c))
-    tap.fails(function() lora(rille.models.load(base), adapter) end, {"adapter_config.json: " .. key}, key .. " is refused")
+    tap.fails(function() lora(rille.models.load(base), adapter) end, {text or "adapter_config.json: " .. key}, key .. " is refused")
   end
+  for key, value in pairs{use_dora = true, modules_to_save = json.array{"lm_head"}, peft_type = "IA3", bias = "all", use_rslora = 1,
+    alpha_pattern = json.array{3}, init_lora_weights = "pissa_niter_4", kasa_config = {x = 1}} do refused(key, value) end
+  refused("alpha_pattern", {["(q|v)_proj"] = 3}, 'alpha_pattern must have names of modules as keys, because other regular expressions are not supported; found "(q|v)_proj"')
+  refused("alpha_pattern", {q_proj = 3, ["self_attn\\.q_proj"] = 4}, "two keys of alpha_pattern match the module 'model.layers.0.self_attn.q_proj'")
 end)
 
 tap.done()

@@ -57,7 +57,7 @@ worst_error(rows_product *product, const struct rounded *x)
     float out[STREAMS];
     double worst = 0;
     for (int s = 0; s < STREAMS; s++) w[s] = weights[s];
-    product(x, w, out);
+    product(x, 1, w, out);
     for (int s = 0; s < STREAMS; s++) {
         double sum = 0, size = 0;
         for (int64_t b = 0; b < x->nblock; b++) {
@@ -74,11 +74,30 @@ worst_error(rows_product *product, const struct rounded *x)
     return worst;
 }
 
+/* Returns true if rows that are multiplied together have the bits of rows that are multiplied one by one. */
+static bool
+same_together(rows_product *product, const struct rounded *x)
+{
+    const uint8_t *w[STREAMS];
+    struct rounded rows[TOGETHER];
+    float one[TOGETHER * STREAMS], out[TOGETHER * STREAMS];
+    for (int s = 0; s < STREAMS; s++) w[s] = weights[s];
+    for (int i = 0; i < TOGETHER; i++) {
+        rows[i] = *x;
+        if (i % 2) rows[i].high = x->low;
+        if (i / 2) rows[i].low = x->high;
+        product(&rows[i], 1, w, one + i * STREAMS);
+    }
+    product(rows, TOGETHER, w, out);
+    return !memcmp(one, out, sizeof out);
+}
+
 static void
 test_kind(const char *name, const int *scale, const char *level, rows_product *product)
 {
     const struct coding *c = coding_find(name);
     double worst = 0;
+    bool same = true;
     for (int n = 1; n <= BLOCKS; n++)
         for (int spread = 0; spread < 24; spread += 4) {
             struct rounded x = {c, n, elements, false, high, low, scales, sums, NULL};
@@ -86,7 +105,9 @@ test_kind(const char *name, const int *scale, const char *level, rows_product *p
             fill_row(n * c->elements, spread);
             round_row(&x);
             worst = fmax(worst, worst_error(product, &x));
+            same = same && (product == rows_decoded || same_together(product, &x));
         }
+    ok(same, "%s, %s: rows have the same bits together and one by one", name, level);
     ok(worst < 16, "%s, %s: sums are those of decoded weights, to f32 rounding; found %.3g roundings", name, level,
        worst);
 }

@@ -68,7 +68,7 @@ request(char *to, const char *path, const char *body)
 static int
 ask(const struct http *h, const char *path, const char *body)
 {
-    char text[2 * BODY + 400];
+    char text[4 * BODY + 400];
     int fd = connect_to(h);
     send_all(fd, text, request(text, path, body));
     return fd;
@@ -148,6 +148,13 @@ answers(struct http *h)
     send_all(fd, "\r\n0\r\n\r\n", 7);
     ok(strstr(read_until(fd, text, "}}"), "413") != NULL, "a longer body without its length is refused, too");
     close(fd);
+    static char large[4 * BODY + 1];
+    for (int times = 2; times <= 4; times++) {
+        memset(large, 'x', (size_t)(times * BODY));
+        fd = ask(h, "/echo", large);
+        ok(strstr(read_until(fd, text, "}}"), "413") != NULL, "a body of %d times the length is refused, too", times);
+        close(fd);
+    }
     fd = ask(h, "/drop", "");
     is_str(read_until(fd, text, "}"), "", "a dropped request has no answer");
     close(fd);
@@ -181,6 +188,28 @@ damage(struct http *h)
         close(fd);
     }
     ok(good, "after %zu cut and damaged requests it answers", n);
+}
+
+/* Sends requests whose clients leave within the body. The server must close their connections at once. */
+static void
+leave_early(struct http *h)
+{
+    enum { N = 40 };
+    const char *part = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc";
+    struct timeval most = {10, 0};
+    int fd[N], closed = 0;
+    for (int i = 0; i < N; i++) {
+        fd[i] = connect_to(h);
+        setsockopt(fd[i], SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+        send_all(fd[i], part, strlen(part) - (size_t)i);
+        shutdown(fd[i], SHUT_WR);
+    }
+    for (int i = 0; i < N && closed == i; i++) {
+        char byte;
+        closed += recv(fd[i], &byte, 1, 0) >= 0;
+    }
+    for (int i = 0; i < N; i++) close(fd[i]);
+    is_int(closed, N, "clients that leave within a request are noticed at once");
 }
 
 struct client {
@@ -229,6 +258,7 @@ with_owner(void)
     pthread_create(&o.thread, NULL, own, &o);
     answers(o.http);
     damage(o.http);
+    leave_early(o.http);
     many(o.http);
     o.ends = true;
     pthread_join(o.thread, NULL);

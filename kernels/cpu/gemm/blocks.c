@@ -24,7 +24,7 @@
 
 enum { X, W };
 /* MOST: maximum number of elements per block. */
-enum { PANEL = 64, STREAMS = 4, MOST = 256 };
+enum { PANEL = 64, STREAMS = 4, TOGETHER = 4, MOST = 256 };
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -38,7 +38,10 @@ blocks_coding(const struct call *c)
 
 /* ---- rounding the rows of x ---- */
 
-typedef void rows_product(const struct rounded *x, const uint8_t *const *w, float *out);
+struct rounded;
+/* Multiplies n rows of x, 1 or TOGETHER, by STREAMS rows of weights. out: STREAMS numbers per row of x; they have the
+ * same bits for every n. */
+typedef void rows_product(struct rounded *const *x, int64_t n, const uint8_t *const *w, float *out);
 
 /* A row of x, and its rounded elements: element = scale * (2^15 high + low). */
 struct rounded {
@@ -47,10 +50,9 @@ struct rounded {
     const float *x;
     bool exact; /* true: x is not rounded, because it has an infinity, a NaN or a block of very small numbers */
     int16_t *high, *low;
-    float *scale; /* scale of each block */
-    float *sum;   /* sum of each group of 32 elements */
-    /* multiplies the row by STREAMS rows of weights */
-    rows_product *product;
+    float *scale;          /* scale of each block */
+    float *sum;            /* sum of each group of 32 elements */
+    rows_product *product; /* multiplies the row by weights */
 };
 
 /* Rounds n elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
@@ -89,7 +91,7 @@ round_row(struct rounded *r)
     }
 }
 
-/* ---- multiplying one row of x by STREAMS rows of weights ---- */
+/* ---- multiplying rows of x by STREAMS rows of weights ---- */
 
 static void
 decode_row(const struct coding *c, int64_t nblock, const uint8_t *w, float *out)
@@ -107,10 +109,12 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies x by weights of any quantised type, after decoding the weights to f32. */
+/* Multiplies one row of x by weights of any quantised type, after decoding the weights to f32. */
 static void
-rows_decoded(const struct rounded *x, const uint8_t *const *w, float *out)
+rows_decoded(struct rounded *const *rows, int64_t n, const uint8_t *const *w, float *out)
 {
+    assert(n == 1);
+    const struct rounded *x = rows[0];
     const struct coding *c = x->coding;
     for (int s = 0; s < STREAMS; s++) {
         float block[MOST];
@@ -208,17 +212,29 @@ blocks_round(const struct coding *c, int64_t k, const float *x, void *scratch)
     return r;
 }
 
+/* Returns how many of the n rows at x are multiplied together: TOGETHER if all of them are rounded, else 1. */
+static int64_t
+count_together(int64_t n, struct rounded *const *x)
+{
+    if (n < TOGETHER) return 1;
+    for (int i = 0; i < TOGETHER; i++)
+        if (x[i]->exact) return 1;
+    return TOGETHER;
+}
+
 void
 blocks_multiply(int64_t n, struct rounded *const *x, const uint8_t *w, int64_t lo, int64_t hi, float *const *y)
 {
-    float dot[STREAMS];
+    float dot[TOGETHER * STREAMS];
     const uint8_t *row[STREAMS];
     int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
     for (int64_t j = lo; j < lo + each; j++) {
         for (int s = 0; s < STREAMS; s++) row[s] = w + MIN(j + s * each, hi - 1) * x[0]->nblock * x[0]->coding->bytes;
-        for (int64_t i = 0; i < n; i++) {
-            x[i]->product(x[i], row, dot);
-            for (int s = 0; s < STREAMS && j + s * each < hi; s++) y[i][j + s * each] = dot[s];
+        for (int64_t i = 0, m; i < n; i += m) {
+            m = count_together(n - i, x + i);
+            x[i]->product(x + i, m, row, dot);
+            for (int64_t k = 0; k < m * STREAMS; k++)
+                if (j + k % STREAMS * each < hi) y[i + k / STREAMS][j + k % STREAMS * each] = dot[k];
         }
     }
 }

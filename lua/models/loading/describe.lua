@@ -92,12 +92,14 @@ local function scaling_of(c, rope)
 end
 
 -- Sets the rotary positions of all layers. o: defaults of the architecture: theta, local_theta, part (rotated share
--- of a head), interleaved, and skips(i), true for layers without rotation.
+-- of a head; nil: the architecture rotates complete heads), interleaved, and skips(i), true for layers without rotation.
 local function rotate(d, c, o)
   o = o or {}
   local rope = c.rope_scaling or c.rope_parameters or {}
   local full, near = rope.full_attention or rope, rope.sliding_attention
-  local size = math.floor(d.head_dim * first(full.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1))
+  local part = first(full.partial_rotary_factor, c.partial_rotary_factor, c.rotary_pct, o.part, 1)
+  check.that(o.part or part == 1, "partial_rotary_factor must be 1 for models of this kind, found %s", check.shown(part))
+  local size = math.floor(d.head_dim * part)
   local theta = first(c.rope_theta, c.rope_parameters and c.rope_parameters.rope_theta)
   for _, other in ipairs{full, c.rope_parameters or full} do
     check.that(not theta or not other.rope_theta or other.rope_theta == theta, "rope_theta must be the same in all places of the file, found %s and %s",
@@ -130,6 +132,7 @@ local function always() return true end
 -- Checks the groups of experts, of which each row chooses the best.
 local function check_groups(o)
   if not o.groups or o.groups == 1 then return end
+  check.count("the experts", "n_group", o.groups)
   -- number of experts whose scores rank a group: its best expert, or its two best
   local least = o.group_score and 1 or 2
   check.that(o.count % o.groups == 0 and o.count // o.groups >= least,
@@ -243,6 +246,7 @@ function families.smollm3(d, c)
 end
 function families.cwm(d, c)
   slide(d, c, function(i) return i % 4 ~= 0 end)
+  d.mlp_bias = c.mlp_bias
   rotate(d, c, {theta = 1000000.0})
 end
 function families.arcee(d, c)
@@ -250,7 +254,7 @@ function families.arcee(d, c)
   d.gated = false
 end
 function families.helium(d, c)
-  d.qkv_bias = c.attention_bias
+  d.qkv_bias, d.mlp_bias = c.attention_bias, c.mlp_bias
   rotate(d, c, {theta = 100000.0, interleaved = true})
 end
 function families.ernie4_5(d, c)
@@ -259,6 +263,7 @@ function families.ernie4_5(d, c)
 end
 function families.ernie4_5_moe(d, c)
   families.ernie4_5(d, c)
+  d.head_bias = c.use_bias
   local shared = c.moe_num_shared_experts or 0
   experts(d, c, {renormalise = true, correction = true, shared = shared > 0 and shared * (c.moe_intermediate_size or d.hidden) or nil,
     has = function(i)
@@ -272,7 +277,8 @@ end
 function families.gemma(d, c)
   families.llama(d, c)
   d.norm, d.embed_scale, d.activation = "rms1", d.width ^ 0.5, c.hidden_activation or c.hidden_act or "gelu_pytorch_tanh"
-  if d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end -- name of this activation in the oldest files
+  -- in the oldest files, hidden_act = "gelu" means the tanh approximation
+  if not c.hidden_activation and d.activation == "gelu" then d.activation = "gelu_pytorch_tanh" end
 end
 function families.gemma2(d, c)
   slide(d, c, every(2))
@@ -287,7 +293,9 @@ end
 function families.gemma3_text(d, c)
   slide(d, c, every(c.sliding_window_pattern or c._sliding_window_pattern or 6))
   families.gemma2(d, c)
-  d.qk_norm = "head"
+  check.that(not c.use_bidirectional_attention,
+    "use_bidirectional_attention must be false: gemma3_text with bidirectional attention is not supported")
+  d.qk_norm, d.softcap = "head", nil
   rotate(d, c, {theta = 1000000.0, local_theta = 10000.0})
 end
 function families.phi(d, c)
@@ -304,7 +312,7 @@ end
 function families.phi3(d, c)
   slide(d, c, always)
   d.types = nil
-  rotate(d, c)
+  rotate(d, c, {part = 1})
 end
 function families.olmo(d, c)
   families.llama(d, c)
@@ -367,8 +375,7 @@ function families.starcoder2(d, c)
   families.mistral(d, c)
 end
 function families.nemotron(d, c)
-  families.llama(d, c)
-  d.norm, d.gated = "layer1", false
+  d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias = "layer1", false, c.attention_bias, c.attention_bias, c.mlp_bias
   rotate(d, c, {part = 0.5})
 end
 function families.jais2(d, c)
@@ -391,12 +398,12 @@ function families.glm4_moe(d, c)
 end
 function families.solar_open(d, c)
   d.qkv_bias = c.attention_bias
-  rotate(d, c, {theta = 1000000.0})
+  rotate(d, c, {theta = 1000000.0, part = 1})
   sigmoid_experts(d, c)
 end
 function families.minimax_m2(d, c)
   d.qk_norm = "all"
-  rotate(d, c, {theta = 5000000.0})
+  rotate(d, c, {theta = 5000000.0, part = 1})
   if c.rotary_dim then d.rotary_size = c.rotary_dim end
   experts(d, c, {score = "sigmoid", renormalise = true, correction = true})
 end
@@ -420,7 +427,11 @@ function families.deepseek_v3(d, c)
   latent(d, c, c.rope_interleave ~= false)
   sigmoid_experts(d, c)
 end
-families.glm4_moe_lite = families.deepseek_v3
+function families.glm4_moe_lite(d, c)
+  families.deepseek_v3(d, c)
+  local kinds = c.mlp_layer_types
+  d.experts.layers = by_layer(d, function(i) return kinds and kinds[i + 1] == "sparse" or not kinds and i >= 1 end)
+end
 function families.youtu(d, c)
   d.qkv_bias, d.out_bias = c.attention_bias, c.attention_bias
   latent(d, c, c.rope_interleave ~= false)
@@ -429,7 +440,7 @@ function families.gpt_oss(d, c)
   slide(d, c, every(2))
   d.qkv_bias, d.out_bias, d.sinks = c.attention_bias ~= false, c.attention_bias ~= false, true
   rotate(d, c, {theta = 150000.0})
-  experts(d, c, {renormalise = true, bias = true, limit = c.swiglu_limit or 7.0})
+  experts(d, c, {renormalise = true, bias = true, limit = c.swiglu_limit or 7.0, alpha = c.swiglu_alpha})
 end
 function families.falcon(d, c)
   local fresh = c.new_decoder_architecture
@@ -486,6 +497,7 @@ end
 function families.gpt_bigcode(d, c)
   d.norm, d.gated, d.learned, d.activation = "layer", false, 0, c.activation_function or "gelu_pytorch_tanh"
   d.qkv_bias, d.out_bias, d.mlp_bias, d.kv_heads = true, true, true, c.multi_query ~= false and 1 or d.heads
+  d.scale = c.scale_attn_weights == false and 1 or nil
 end
 
 -- ---- describing encoders, by model_type ----

@@ -112,7 +112,23 @@ end
 -- Features of PEFT that change the result and are not supported: key of adapter_config.json -> the only accepted
 -- value.
 local plain = {bias = "none", use_dora = false, lora_bias = false, use_qalora = false, use_bdlora = false}
-local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens"}
+local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
+  "kasa_config", "monteclora_config", "arrow_config"}
+-- initialisations of PEFT that leave the base model's weights unchanged; others, such as "pissa", subtract the initial
+-- adapter from the weights
+local inits = {gaussian = true, orthogonal = true, eva = true, mica = true}
+
+-- Checks that alpha_pattern is an object whose keys are names of modules, optionally with the signs ^, $ and \. of
+-- regular expressions.
+local function check_alphas(where, pattern)
+  check.that(type(pattern) == "table" and pattern[1] == nil, "%s: alpha_pattern must be an object {\"name\": number}, found %s", where,
+    type(pattern) == "table" and "an array" or check.shown(pattern))
+  for key, alpha in pairs(pattern) do
+    check.that(not key:gsub("\\%.", "."):find("[%[%]()*+?{}|\\]"),
+      "%s: alpha_pattern must have names of modules as keys, because other regular expressions are not supported; found %s", where, check.quoted(key))
+    check.number(where, "alpha_pattern." .. key, alpha, 0)
+  end
+end
 
 local function check_config(path, c)
   check.that(type(c) == "table" and c.peft_type == "LORA", "%s: %s: peft_type must be \"LORA\", found %s", who, path,
@@ -127,20 +143,25 @@ local function check_config(path, c)
   end
   check.number(who .. ": " .. path, "lora_alpha", c.lora_alpha, 0)
   if c.use_rslora ~= nil and c.use_rslora ~= json.null then check.flag(who .. ": " .. path, "use_rslora", c.use_rslora) end
-  if c.alpha_pattern == nil or c.alpha_pattern == json.null then return end
-  check.that(type(c.alpha_pattern) == "table" and c.alpha_pattern[1] == nil, "%s: %s: alpha_pattern must be an object {\"name\": number}, found %s", who,
-    path, type(c.alpha_pattern) == "table" and "an array" or check.shown(c.alpha_pattern))
-  for key, alpha in pairs(c.alpha_pattern) do check.number(who .. ": " .. path, "alpha_pattern." .. key, alpha, 0) end
+  local init = c.init_lora_weights
+  check.that(type(init) ~= "string" or inits[init],
+    "%s: %s: init_lora_weights = %s is not supported, because it changes the base model's weights; convert the adapter with PEFT's path_initial_model_for_weight_conversion",
+    who, path, check.quoted(init))
+  if c.alpha_pattern ~= nil and c.alpha_pattern ~= json.null then check_alphas(who .. ": " .. path, c.alpha_pattern) end
 end
 
--- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name; without such an entry,
--- lora_alpha.
+-- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name, or with ^ is that name;
+-- without such an entry, lora_alpha.
 local function alpha_of(c, name)
-  local pattern = c.alpha_pattern ~= json.null and c.alpha_pattern or {}
+  local pattern, alpha = c.alpha_pattern ~= json.null and c.alpha_pattern or {}, nil
   for _, key in ipairs(check.sorted_keys(pattern)) do
-    if ends_with(name, (key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", ""))) then return pattern[key] end
+    local plain_key = key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", "")
+    if name == plain_key or key:sub(1, 1) ~= "^" and ends_with(name, plain_key) then
+      check.that(not alpha or alpha == pattern[key], "%s: two keys of alpha_pattern match the module '%s', with different values", who, name)
+      alpha = pattern[key]
+    end
   end
-  return c.lora_alpha
+  return alpha or c.lora_alpha
 end
 
 -- Adds to `options` and `values` the adapters for one tensor of the base model's file. If the tensor joins several

@@ -63,6 +63,7 @@ MOE = dict(num_experts_per_tok=2, moe_intermediate_size=16)
 LATENT = dict(MOE, num_key_value_heads=4, n_routed_experts=8, n_shared_experts=1, kv_lora_rank=16, qk_nope_head_dim=8,
               qk_rope_head_dim=4, v_head_dim=12, first_k_dense_replace=1)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=10000.0)
+ERNIE = dict(moe_num_experts=4, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, moe_intermediate_size=16)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32,
               rope_theta=500000.0)
 
@@ -106,15 +107,17 @@ ENTRIES = {
     "qwen3_moe": base("Qwen3Moe", head_dim=16, num_experts=4, norm_topk_prob=True, **MOE),
     "seed_oss": base("SeedOss", head_dim=8),
     "smollm3": base("SmolLM3", num_hidden_layers=4),
-    "cwm": base("Cwm", head_dim=8, sliding_window=8, num_hidden_layers=4),
+    "cwm": base("Cwm", head_dim=8, sliding_window=8, num_hidden_layers=4, mlp_bias=True),
     "arcee": base("Arcee", head_dim=8),
-    "helium": base("Helium", head_dim=8),
+    "helium": base("Helium", head_dim=8, mlp_bias=True),
     "ernie4_5": base("Ernie4_5", head_dim=8, use_bias=True),
-    "ernie4_5_moe": base("Ernie4_5_Moe", moe_num_experts=4, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1, moe_intermediate_size=16),
+    "ernie4_5_moe": base("Ernie4_5_Moe", **ERNIE),
+    "ernie4_5_moe biases": base("Ernie4_5_Moe", use_bias=True, **ERNIE),
     "hunyuan_v1_dense": base("HunYuanDenseV1", head_dim=8),
     "gemma": base("Gemma", head_dim=16),
     "gemma2": base("Gemma2", head_dim=16, sliding_window=8, query_pre_attn_scalar=24, attn_logit_softcapping=5.0, final_logit_softcapping=4.0),
-    "gemma3_text": base("Gemma3Text", head_dim=16, sliding_window=8, query_pre_attn_scalar=24, num_hidden_layers=6),
+    "gemma2 gelu": base("Gemma2", head_dim=16, sliding_window=8, hidden_activation="gelu"),
+    "gemma3_text": base("Gemma3Text", attn_logit_softcapping=0.5, head_dim=16, sliding_window=8, query_pre_attn_scalar=24, num_hidden_layers=6),
     "gemma3_text linear": base("Gemma3Text", head_dim=8, sliding_window=8, num_hidden_layers=6, rope_parameters={
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
         "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0}}),
@@ -127,6 +130,7 @@ ENTRIES = {
     "olmo2": base("Olmo2"),
     "olmo3": base("Olmo3", sliding_window=8, num_hidden_layers=4),
     "olmoe": base("Olmoe", num_experts=4, num_experts_per_tok=2),
+    "olmoe clip": base("Olmoe", clip_qkv=0.5, num_experts=4, num_experts_per_tok=2),
     "exaone4": base("Exaone4", sliding_window=8, num_hidden_layers=4),
     "exaone4 no window": base("Exaone4", sliding_window=None),
     "granite": base("Granite", embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.5, attention_multiplier=0.25),
@@ -153,6 +157,7 @@ ENTRIES = {
                                     rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0), **LATENT),
     "gpt_oss": base("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8, rope_parameters=dict(
         YARN, beta_fast=32.0, beta_slow=1.0, truncate=False)),
+    "gpt_oss alpha": base("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8, swiglu_alpha=1.3),
     "falcon": only("Falcon", multi_query=True, parallel_attn=True, bias=False, alibi=False, **FALCON),
     "falcon new": only("Falcon", new_decoder_architecture=True, num_kv_heads=2, bias=True, alibi=False, **FALCON),
     "falcon sequential": only("Falcon", multi_query=False, parallel_attn=False, bias=True, alibi=False, **FALCON),
@@ -160,7 +165,8 @@ ENTRIES = {
     "vaultgemma": base("VaultGemma", head_dim=16, sliding_window=8, query_pre_attn_scalar=24),
     "persimmon": base("Persimmon", num_key_value_heads=None),
     "solar_open": base("SolarOpen", head_dim=8, n_routed_experts=8, n_group=2, topk_group=1, **MOE),
-    "glm4_moe_lite": base("Glm4MoeLite", q_lora_rank=16, n_group=1, topk_group=1, **LATENT),
+    "glm4_moe_lite": base("Glm4MoeLite", q_lora_rank=16, n_group=1, topk_group=1, mlp_layer_types=["sparse", "dense"],
+                          **{k: v for k, v in LATENT.items() if k != "first_k_dense_replace"}),
     "minimax_m2": base("MiniMaxM2", head_dim=8, num_local_experts=4, num_experts_per_tok=2),
     "youtu": base("Youtu", q_lora_rank=16, pad_token_id=None, **{k: v for k, v in LATENT.items() if k.startswith(("num_key", "kv", "qk", "v_"))}),
     "gpt_neo": only("GPTNeo", vocab_size=VOCAB, hidden_size=32, num_layers=2, num_heads=4, max_position_embeddings=64, window_size=8,
@@ -170,6 +176,7 @@ ENTRIES = {
     "gptj": only("GPTJ", rotary_dim=4, **OLD),
     "gpt_bigcode": only("GPTBigCode", **OLD),
     "gpt_bigcode heads": only("GPTBigCode", multi_query=False, **OLD),
+    "gpt_bigcode unscaled": only("GPTBigCode", scale_attn_weights=False, **OLD),
     "opt": only("OPT", word_embed_proj_dim=32, **OPT),
     "opt projected": only("OPT", word_embed_proj_dim=16, **OPT),
     "bloom": only("Bloom", vocab_size=VOCAB, hidden_size=48, n_layer=2, n_head=6, bos_token_id=1, eos_token_id=2),
