@@ -392,7 +392,7 @@ any_host(struct cluster *s)
     return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
 }
 
-/* Starts a worker that an elastic job did not ask for. Starts none if two workers of its host wait already. */
+/* Starts a worker that an elastic job did not ask for. Starts none if two workers of its host wait for any rank. */
 static void
 start_newcomer(struct cluster *s)
 {
@@ -400,7 +400,7 @@ start_newcomer(struct cluster *s)
     int nwaiting = 0, host = any_host(s);
     for (int i = 0; i < s->nworker; i++) {
         const struct sim_worker *w = &s->worker[i];
-        nwaiting += w->alive && w->host == host && member_rank(w->member) < 0;
+        nwaiting += w->alive && w->host == host && w->rank < 0 && member_rank(w->member) < 0;
     }
     if (nwaiting < 2 && s->nworker < WORKERS) worker_start(s, -1, host, none);
 }
