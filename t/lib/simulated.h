@@ -12,9 +12,12 @@
  * the run begins.
  *
  * Workers are on one to three hosts. The ranks' numbers are in memory segments. The coordinator makes the segment of
- * its own host. A worker makes the segment of the second host, and the other workers there map it. When no worker
+ * its own host. A worker makes the segment of another host, and the other workers there map it. When no worker
  * maps that segment any more, the next worker makes a fresh one. A worker that was cut off still writes into the old
  * segment. A hung worker sends heartbeats and receives packets, but completes no work.
+ *
+ * An elastic job starts no worker for a lost one. Newcomers arrive on any host. If a host has no workers, its devices
+ * move to another host, and the program goes back to the snapshot.
  *
  * The test checks three facts: every trial ends; the numbers equal those of a run without faults; and no worker that
  * progresses is lost as a hung one. */
