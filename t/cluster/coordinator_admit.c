@@ -51,11 +51,34 @@ form_epoch(struct coordinator *c)
                      &(struct form){.threads = 1, .segment = "", .bus = "", .nslot = 3, .slot = slot, .bytes = bytes});
 }
 
+/* A worker of the coordinator's host is lost before the first epoch. The epoch of an elastic job then has only workers
+ * of another host. */
+static void
+test_lost_early(void)
+{
+    struct heard t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 3, .least = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int rank = 0; rank < 3; rank++) {
+        struct packet p = hello_of(rank);
+        if (rank) p.machine = span_text("other");
+        coordinator_receive(c, rank, &p);
+        if (rank) continue;
+        coordinator_gone(c, 0, "ended");
+        ok(!coordinator_recover(c, 3), "the next epoch is gathered");
+    }
+    is_int(t.full, 1, "an elastic job begins without a lost worker");
+    is_int(coordinator_memories(c), 1, "the host of the lost worker has no memory");
+    coordinator_free(&c);
+}
+
 /* Tests the admission of workers by job name, kernels and instruction sets. A row of the table has the values that a
  * worker sends, and the reason with which the coordinator must refuse the worker. */
 int
 main(void)
 {
+    test_lost_early();
     static const unsigned char secret[3][CLUSTER_ID] = {{0}, "only the started"}, none[CLUSTER_ID];
     static const struct {
         const char *name, *kernels;

@@ -298,6 +298,9 @@ serves_pods() {
 }
 
 "$rille" keys >job.key
+chmod 600 job.key
+go "$rille" coordinator --bind tcp://host.invalid:5555 --world 1 --key-file job.key -e ''
+ok "a coordinator's name that does not resolve is an error that says so" [ "$code" = 2 -a -n "$(grep "host.invalid:5555: the host's name does not resolve" err)" ]
 chmod 640 job.key # file mode of a secret that Kubernetes mounts for a group
 case=0
 while read -r name job first; do

@@ -1,4 +1,5 @@
-# freeze.pl THREAD [MS] - stops one thread of a process until this program ends, as a driver or a file system might.
+# freeze.pl THREAD [MS] - stops one thread of a process until this program ends, at most 2 minutes, as a driver or a
+# file system might. As a debugger does, keeps a process that was killed, so its parent cannot remove it.
 # MS: first waits until the thread has computed for about this time, ms, so that it is stopped in a kernel. Prints
 # "frozen" when the thread has stopped. Needs Linux's ptrace.
 use strict;
@@ -15,4 +16,4 @@ for (my $n = 0; 2 * $n < $ms;) {
 syscall($ptrace, $interrupt, $thread, 0, 0) == 0 or die "freeze: ptrace: $!\n";
 waitpid($thread, $all);
 print "frozen\n";
-1 while waitpid(-1, $all) > 0;
+sleep 120;

@@ -26,7 +26,7 @@ while i <= 10 do
   local freezes = i == 6 and not frozen
   if freezes then
     frozen = true
-    os.execute(("perl freeze.pl %d 20 >frozen 2>&1 &"):format(rille.workers()[2].pid))
+    os.execute(("perl freeze.pl %d 20 >frozen 2>&1 & echo $! >>freezer"):format(rille.workers()[2].pid))
   end
   local good, result = pcall(function()
     local loss
@@ -61,11 +61,13 @@ fi
 
 go launch -n 2 -d cpu:1 train.lua
 want=$stdout
+thaw() { kill $(cat freezer) && rm freezer; } # fails if the programs that froze threads have ended
 # on TEXT: succeeds if both stderr and the file of the hang report contain the text
 on() { says "$1" && grep -qF -e "$1" rille-hang-*.txt; }
 for hosts in 1 2; do
   rm -f rille-hang-*.txt
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 --silence 30 --hang 1 train.lua freezes
+  ok "a job does not wait for a debugger that keeps a lost worker" thaw
   is "$hosts hosts: a job with a worker that hangs ends with the numbers of a run without it" "$code $stdout" "0 $want"
   ok "its worker is named, on stderr and in a file" eval 'on "worker 1 (" && on "hangs: no progress for"'
   ok "and the error names it" says "stopped making progress"
@@ -73,6 +75,7 @@ for hosts in 1 2; do
 done
 
 RILLE_HANG=1 go launch -n 2 -d cpu:1 --silence 30 train.lua ends
+thaw
 ok "a script that does not recover ends with the exit code of a loss" ends 3 "worker 1 (" "hangs: no progress for" "stopped making progress"
 
 # Freezes a worker in a kernel. The report must name the worker's current act and its last acts. The current act must
@@ -82,10 +85,11 @@ local placement = rille.placement("cpu", {1})
 local a = rille.rand({3072, 3072}, {placement = placement, sbp = "B"})
 local step = rille.graph(function() return a:relu():matmul(a):sum() end)
 step():item()
-os.execute(("perl freeze.pl %d 50 >frozen 2>&1 &"):format(rille.workers()[2].pid))
+os.execute(("perl freeze.pl %d 50 >frozen 2>&1 & echo $! >>freezer"):format(rille.workers()[2].pid))
 repeat step():item() until false
 LUA
 go launch -n 2 -d cpu:1 --silence 30 --hang 2 kernel.lua
+thaw
 ok "the report names the act and its source line" ends 3 "cpu:1 runs matmul" "(kernel.lua:3)" "while it ran matmul"
 ok "and the acts before it" says "  before: "
 
@@ -142,6 +146,7 @@ await eval '! "$rille" status $title >status 2>&1'
 ok "of several jobs it lists the processes" grep -q "^  $controller  $title" status
 kill $job $other
 wait
+thaw
 go status $title
 ok "without a job of that name it says so" ends 1 "status: no controller called '$title' of this user runs on this host"
 go status --all

@@ -93,7 +93,7 @@ kill_process(struct cluster *c, int rank)
                  BYE_MS / 1000);
         c->options.say(c->options.arg, text);
     }
-    if (p->child) waitpid(p->pid, NULL, ended ? 0 : WNOHANG);
+    if (p->child) waitpid(p->pid, NULL, WNOHANG); /* does not wait for a debugger, which may keep the ended process */
     system_process_close(&p->ends);
     *p = (struct process){.ends.fd = -1, .beat_peer = -1};
 }

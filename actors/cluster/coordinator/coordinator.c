@@ -165,6 +165,8 @@ coordinate_lose(struct coordinator *c, int rank, const char *how)
     if (!is_in(m) && m->info.state != MEMBER_ABSENT) return;
     fence(c, m);
     window_free(&m->window);
+    free(m->machine); /* a lost worker that was not assigned to a memory gets none */
+    m->machine = NULL;
     m->info.state = MEMBER_LOST;
     m->holds = false;
     c->first_out = MIN(c->first_out, rank);

@@ -289,7 +289,10 @@ bind_end(struct link *l, enum link_socket which, const char *address)
     size_t n = sizeof e->endpoint;
     snprintf(e->endpoint, sizeof e->endpoint, "%s", address);
     TRY(open_socket(l, which));
-    if (zmq_bind(e->socket, address)) return link_broken(address);
+    bool bound = !zmq_bind(e->socket, address);
+    if (!bound && errno == ENODEV)
+        return fail(E_BUS, "%s: the host's name does not resolve; expected a name or an address of this host", address);
+    if (!bound) return link_broken(address);
     return zmq_getsockopt(e->socket, ZMQ_LAST_ENDPOINT, e->endpoint, &n) ? link_broken(address) : 0;
 }
 
