@@ -51,13 +51,13 @@ fill_row(int64_t n, int spread)
 /* Returns the largest error of a product. An error is divided by the sum of the terms' absolute values and by the
  * rounding unit of f32. */
 static double
-worst_error(rows_product *product, const struct rounded *x)
+worst_error(rows_product *product, struct rounded *x)
 {
     const uint8_t *w[STREAMS];
     float out[STREAMS];
     double worst = 0;
     for (int s = 0; s < STREAMS; s++) w[s] = weights[s];
-    product(x, 1, w, out);
+    product(&x, 1, w, out);
     for (int s = 0; s < STREAMS; s++) {
         double sum = 0, size = 0;
         for (int64_t b = 0; b < x->nblock; b++) {
@@ -79,16 +79,17 @@ static bool
 same_together(rows_product *product, const struct rounded *x)
 {
     const uint8_t *w[STREAMS];
-    struct rounded rows[TOGETHER];
+    struct rounded rows[TOGETHER], *all[TOGETHER];
     float one[TOGETHER * STREAMS], out[TOGETHER * STREAMS];
     for (int s = 0; s < STREAMS; s++) w[s] = weights[s];
     for (int i = 0; i < TOGETHER; i++) {
         rows[i] = *x;
         if (i % 2) rows[i].high = x->low;
         if (i / 2) rows[i].low = x->high;
-        product(&rows[i], 1, w, one + i * STREAMS);
+        all[i] = &rows[i];
+        product(&all[i], 1, w, one + i * STREAMS);
     }
-    product(rows, TOGETHER, w, out);
+    product(all, TOGETHER, w, out);
     return !memcmp(one, out, sizeof out);
 }
 
