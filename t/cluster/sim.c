@@ -10,8 +10,8 @@ test_seeds(int hosts)
     for (int world = hosts; world <= WORLD; world += 2) {
         uint64_t want[WORLD] = {0};
         struct outcome out;
-        int lost = 0, restarts = 0, taken = 0, found = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0, again = 0,
-            hung = 0, bad = 0;
+        int lost = 0, restarts = 0, taken = 0, found = 0, filed = 0, given_up = 0, united = 0, resumed = 0, muted = 0,
+            again = 0, hung = 0, bad = 0;
         ok(play(base, (struct trial){.world = world, .hosts = hosts}, want, &out) && out.lost == 0,
            "%d workers on %d hosts without faults: no worker is lost", world, hosts);
         for (int i = 0; i < seeds; i++) {
