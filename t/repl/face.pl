@@ -50,6 +50,7 @@ my @sound = (
   [qr/^struct rille_scan \*\* scan rille_scan_(end|cancel)/, '&w->scan'],
   [qr/^struct rille_(file|tokens|tokenizer|trainer|saving|hints|scan) \*\*/, '(struct rille_$1 **)room'],
   [qr/^const struct rille_save_options \*/, 'NULL'],
+  [qr/^const struct rille_state \*/, 'NULL'],
   [qr/^const struct rille_token_rows \*/, '&rows'],
   [qr/^struct rille_explain \*\* e /, '&w->explain'],
   [qr/^struct rille_explain \*\*/, '&explain'],
