@@ -50,6 +50,19 @@ tap.group("a call whose argument cannot be computed", function()
   tap.is(opt:state_dict().steps:item(), steps, "the optimiser does not count the step")
 end)
 
+tap.group("a step without results", function()
+  local k, v = 1.0, rille.zeros{2}
+  local by_argument = rille.graph(function(a) v:add_(a) end)
+  local by_upvalue = rille.graph(function() v:add_(k) end)
+  local sum = 0
+  for i = 1, 4 do
+    k = i * 0.5
+    tap.is(select("#", by_argument(i * 0.25)) + select("#", by_upvalue()), 0, "returns nothing in call " .. i)
+    sum = sum + i * 0.75
+    tap.is(v:totable(), {sum, sum}, "reads the numbers of call " .. i)
+  end
+end)
+
 tap.group("arithmetic of live numbers", function()
   local k = 3
   local live = rille.live(function() return k end)

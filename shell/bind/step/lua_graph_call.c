@@ -408,7 +408,7 @@ replace_trace(lua_State *L, struct step_call *c, int k)
     bool good = made;
     if (good) push_record(L, c);
     if (good) good = is_generalised(L, c, k, made);
-    if (good) lua_replace(L, c->pattern + 1);
+    if (good) lua_copy(L, -1, c->pattern + 1); /* without results the record is at this index already */
     lua_settop(L, c->pattern + good);
     lua_gc(L, LUA_GCCOLLECT);
     if (!conditions_end_live(L, good)) {
