@@ -29,6 +29,7 @@ end
 
 -- Parses a file. who: text before the file's name in error messages; nil: none.
 function json.load(path, who)
+  check.that(who == nil or type(who) == "string", "json.load: one argument too many: %s; expected json.load(path)", check.shown(who))
   local text = rille._read(check.path(who or "json.load", "the name of a file", path), MOST, who)
   return json.decode(text, who and ("%s: %s"):format(who, path) or path)
 end
