@@ -58,7 +58,7 @@ local function training(name, case, batch, length, how)
     local loss = how.bf16 and rille.autocast("bf16", loss_of, a, b) or loss_of(a, b)
     loss:backward(); opt:step(); opt:zero_grad()
     return loss
-  end, {micro_batches = how.pieces or 1})
+  end, {micro_batches = how.pieces or 1, schedule = how.schedule})
   report(name, case, timed(o.steps, function() step(x, y):item() end))
   step, model, opt = nil, nil, nil
   collectgarbage()
@@ -163,6 +163,7 @@ local rows = {
   {training, "Rille, tp 2", "4x64", 4, 64, {devices = two, recipe = {tensor = 0}}},
   {training, "Rille, zero 3 over 2", "4x64", 4, 64, {devices = two, recipe = {data = 0, zero = 3}}},
   {training, "Rille, 2 stages, 4 pieces", "4x64", 4, 64, {recipe = {stages = stages}, pieces = 4}},
+  {training, "Rille, the same, zb-h1", "4x64", 4, 64, {recipe = {stages = stages}, pieces = 4, schedule = "zb-h1"}},
   {limit, "limit: products, AdamW", "4x64 bf16", 4, 64, "bf16"},
   {training, "Rille", "4x64 bf16", 4, 64, {bf16 = true}},
   {limit, "limit: products, AdamW", "4x256", 4, 256, "f32"},
