@@ -470,7 +470,7 @@ add_position(struct making *m, const struct kcall *k)
 }
 
 /* Writes declarations of the key and of the place in the random sequence. The place is computed as by random_at()
- * of kernels/cpu/base/random.h. */
+ * of kernels/cpu/math/random.h. */
 static void
 add_draw(struct making *m, const struct kcall *k)
 {
