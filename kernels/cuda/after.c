@@ -67,21 +67,16 @@ add_each_of(struct making *m, const struct passing *p, const struct making_ends 
         const char *memory = making_memory((enum dtype)e->view[i]->dtype);
         str_addf(&members, "        %s v%d;\n", memory, i);
         if (e->number[i])
-            str_addf(&before, "        const %s all_v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
+            str_addf(&before, "        NUMBER_OF(%d, %s, all_v%d)\n", i, memory, i);
         else
-            str_addf(&before, "        const auto all_v%d = %s([&](element i) { return this->v%d(i); });\n", i,
-                     n * p->held <= HELD_BESIDE ? "held" : "", i);
+            str_addf(&before, "        LINE_BESIDE(%d, %s)\n", i, n * p->held <= HELD_BESIDE ? "held" : "");
         str_addf(&values, e->number[i] ? "all_v%d, " : "all_v%d(i), ", i);
     }
-    str_addf(
-        &m->head,
-        "    struct operands {\n%s    };\n    mutable operands now;\n"
-        "    template <class From, class To> METHOD void each_of(From from, To to) const\n    {\n%s"
-        "        struct both {\n            decltype(from(element())) value;\n            operands read;\n        };\n"
-        "        team::each_of([&](element i) { return both{from(i), {%s}}; },\n"
-        "                      [&](element i, const both &b) {\n                          now = b.read;\n"
-        "                          to(i, b.value);\n                      });\n    }\n",
-        str_text(&members), str_text(&before), str_text(&values));
+    str_addf(&m->head,
+             "    struct operands {\n%s    };\n"
+             "    template <class From, class To> METHOD void each_of(From from, To to) const\n"
+             "    {\n%s        EACH_BESIDE(%s)\n    }\n    mutable operands now;\n",
+             str_text(&members), str_text(&before), str_text(&values));
     str_free(&members);
     str_free(&before);
     str_free(&values);

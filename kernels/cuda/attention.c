@@ -114,12 +114,7 @@ add_attention_mask(struct making *m, const struct kcall *k)
         making_word(m, d < from || v->dim[d - from] == 1 ? 0 : (uint64_t)v->stride[d - from]);
     add_strides(m, v, from, batch);
     enum compute type = compute_of((enum dtype)v->dtype);
-    str_addf(&m->head,
-             "    METHOD float mask(int64_t head, int query, int key) const\n    {\n"
-             "        const int64_t at = walk<%d>(head, a.batch, a.mask.batch) + query * a.mask.stride[0] + key * "
-             "a.mask.stride[1];\n"
-             "        return (float)mask_adds(get<%s>(((const %s *)a.mask.data)[at])) * 1.44269504f;\n    }\n",
-             MAX(batch, 1), making_compute(type), making_memory((enum dtype)v->dtype));
+    str_addf(&m->head, "    MASK_OF(%s, %s)\n", making_compute(type), making_memory((enum dtype)v->dtype));
 }
 
 static int64_t
@@ -164,22 +159,11 @@ make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, in
     str_add(&m.head, cuda_attention_text);
     str_addf(&m.head,
              "struct attending {\n    const args &a;\n    typedef %s half;\n"
-             "    enum { SIZE = %d, WIDTH = %d, CAUSAL = %d, MASKED = %d };\n"
-             "    enum { LATE = !MASKED && %d }; /* scores are scaled where their greatest is taken off */\n"
-             "    METHOD int64_t heads() const { return a.heads; }\n"
-             "    METHOD int64_t queries() const { return a.queries; }\n"
-             "    METHOD int64_t keys() const { return a.keys; }\n"
-             "    METHOD int64_t place() const { return a.place; }\n"
-             "    METHOD float slope() const { return (float)%.17g; }\n"
-             "    METHOD float scale() const { return (float)(%.17g * 1.4426950408889634); }\n"
-             "    METHOD float factor() const { return LATE ? scale() : 1; }\n"
-             "    template <class M> METHOD rows<half> matrix_of(const M &m, int64_t head) const\n    {\n"
-             "        half *data = (half *)m.data + walk<%d>(head, a.batch, m.batch);\n"
-             "        rows<half> r = {data, m.row, (int)m.count, (int)m.size, m.whole && (uint64_t)data %% 16 == 0};\n"
-             "        return r;\n    }\n",
+             "    enum { SIZE = %d, WIDTH = %d, CAUSAL = %d, MASKED = %d, LATE = %d, LOOPS = %d };\n"
+             "    ATTENTION_OF(%.17g)\n",
              making_memory((enum dtype)q->dtype), (int)((q->dim[batch + 1] + 15) / 16 * 16),
-             (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, is_masked(k), scale > 0,
-             scale, scale, MAX(batch, 1));
+             (int)((v->dim[batch + 1] + 15) / 16 * 16), (int)k->call->attr[ATT_CAUSAL].i, is_masked(k),
+             !is_masked(k) && scale > 0, MAX(batch, 1), scale);
     add_attention_matrix(&m, "q", ATT_Q, q, batch);
     add_attention_matrix(&m, "k", ATT_K, &k->in[ATT_K], batch);
     add_attention_matrix(&m, "v", ATT_V, v, batch);
@@ -193,18 +177,13 @@ make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, in
         add_result(&m, "dv", k, 2);
         str_add(&m.member, "    void *scratch;\n");
         making_fill(&m, FILL_SCRATCH, 0, 0);
-        str_add(&m.head,
-                "    METHOD float *logs(int64_t head) const { return (float *)a.scratch + head * a.queries; }\n"
-                "    METHOD float *means(int64_t head) const { return logs(a.heads + head); }\n");
+        str_add(&m.head, "    ROW_SUMS_OF\n");
         s->scratch_bytes = (size_t)(2 * heads * scores.dim[batch]) * sizeof(float);
     } else {
         add_result(&m, "y", k, 0);
     }
     str_addf(&m.head, "};\n");
-    str_addf(&m.body,
-             "    const attending c = {a};\n"
-             "    for (int64_t job = block; job < a.jobs; job += blocks) %s(c, job);\n",
-             pass);
+    str_addf(&m.body, "    EACH_ATTENTION(%s)\n", pass);
     return making_finish(&m, "attention", jobs * s->parts.threads);
 }
 

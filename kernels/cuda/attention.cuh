@@ -10,6 +10,40 @@
  * sizes, the scale times log2(e), and the mask. Online softmax: Dao 2023 (FlashAttention-2). */
 enum { OWN = 16 * WARPS };
 
+/* ---- members of the struct that attention.c writes, and the kernel's loop ---- */
+
+/* The struct has the constants SIZE and WIDTH (elements of a row of q and of v, rounded up to 16), CAUSAL, MASKED,
+ * LATE (true: scores are scaled after their maximum is subtracted) and LOOPS (batch dimensions). SCALE: factor of the
+ * scores. */
+#define ATTENTION_OF(SCALE)                                                                                            \
+    METHOD int64_t heads() const { return a.heads; }                                                                   \
+    METHOD int64_t queries() const { return a.queries; }                                                               \
+    METHOD int64_t keys() const { return a.keys; }                                                                     \
+    METHOD int64_t place() const { return a.place; }                                                                   \
+    METHOD float slope() const { return (float)SCALE; }                                                                \
+    METHOD float scale() const { return (float)(SCALE * 1.4426950408889634); }                                         \
+    METHOD float factor() const { return LATE ? scale() : 1; }                                                         \
+    template <class M> METHOD rows<half> matrix_of(const M &m, int64_t head) const                                     \
+    {                                                                                                                  \
+        half *data = (half *)m.data + walk<LOOPS>(head, a.batch, m.batch);                                             \
+        rows<half> r = {data, m.row, (int)m.count, (int)m.size, m.whole && (uint64_t)data % 16 == 0};                  \
+        return r;                                                                                                      \
+    }
+#define MASK_OF(TYPE, MEMORY)                                                                                          \
+    METHOD float mask(int64_t head, int query, int key) const                                                          \
+    {                                                                                                                  \
+        const int64_t row = walk<LOOPS>(head, a.batch, a.mask.batch) + query * a.mask.stride[0];                       \
+        const MEMORY m = ((const MEMORY *)a.mask.data)[row + key * a.mask.stride[1]];                                  \
+        return (float)mask_adds(get<TYPE>(m)) * 1.44269504f;                                                           \
+    }
+/* The gradient's scratch: by head and query, the logarithm of the sum of weights, and the mean of the gradient. */
+#define ROW_SUMS_OF                                                                                                    \
+    METHOD float *logs(int64_t head) const { return (float *)a.scratch + head * a.queries; }                           \
+    METHOD float *means(int64_t head) const { return logs(a.heads + head); }
+#define EACH_ATTENTION(PASS)                                                                                           \
+    const attending c = {a};                                                                                           \
+    for (int64_t job = block; job < a.jobs; job += blocks) PASS(c, job);
+
 /* ---- matrices of 16-bit floats in memory ---- */
 
 template <class T>

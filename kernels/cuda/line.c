@@ -266,10 +266,8 @@ fold_body(struct arena *a, const struct kcall *k, enum fold_form form)
     uint64_t bits;
     memcpy(&bits, real ? (void *)&start : (void *)&whole, sizeof bits);
     struct str body = {0};
-    str_addf(&body,
-             "typedef %s type;\n        typedef %s kind;\n"
-             "        const type start = bits_as<type>((uint64_t)0x%" PRIx64 "ull);\n        (void)start;\n        %s",
-             real ? "double" : "int64_t", kind[r], bits, text[form]);
+    str_addf(&body, "FOLD_FROM(%s, %s, 0x%" PRIx64 "ull)\n", real ? "double" : "int64_t", kind[r], bits);
+    str_addf(&body, "        %s", text[form]);
     const char *own = arena_strdup(a, str_text(&body));
     str_free(&body);
     return own;
@@ -284,22 +282,12 @@ add_place_type(struct making *m, const struct lines_on *l, bool of_result)
     str_addf(&m->head, "    typedef %s places;\n", making_places(MAX(l->count, l->length)));
     making_add_whole(m, 'z', 0, 0, x);
     if (of_result)
-        str_addf(&m->head,
-                 "    METHOD int64_t size(int d) const { return a.z0.dim[d]; }\n"
-                 "    METHOD int64_t place(int d) const { return a.z0.offset[d]; }\n    enum { NDIM = %d };\n",
-                 x->ndim);
+        str_addf(&m->head, "    RESULT_SIZES(%d)\n", x->ndim);
     else
         making_add_sizes(m, 'z', 0, x->ndim);
-    str_add(&m->head, "    METHOD void where(int64_t i, int64_t *at) const\n    {\n        places rest[] = "
-                      "{(places)line, (places)i};\n"
-                      "        const bool along[] = {");
-    for (int d = 0; d < x->ndim; d++) str_addf(&m->head, "%d, ", l->gone[d]);
-    str_addf(
-        &m->head,
-        "0};\n#pragma unroll\n        for (int d = %d; d >= 0; d--) {\n"
-        "            const places size = a.z0.dim[d] > 0 ? a.z0.dim[d] : 1, left = rest[along[d]] / size;\n"
-        "            at[d] = rest[along[d]] - left * size;\n            rest[along[d]] = left;\n        }\n    }\n",
-        x->ndim - 1);
+    str_addf(&m->head, "    WHERE_IS(%d", x->ndim);
+    for (int d = 0; d < x->ndim; d++) str_addf(&m->head, ", %d", l->gone[d]);
+    str_add(&m->head, ")\n");
 }
 
 /* Writes declarations of the C++ functions keep, kept and kept_part. keep() stores a value for the next pass,
@@ -549,13 +537,8 @@ begin_lines(struct making *m, const struct kcall *k, const struct lines_on *l, c
         str_add(&m->member, "    int64_t total;\n");
         making_word(m, (uint64_t)l->total);
     }
-    str_addf(&m->head,
-             "struct lines : team<WIDTH, GAP, %d, PACK, HELD> {\n    const args &a;\n    int64_t line, part, from;\n"
-             "    typedef %s real;\n    typedef %s wide;\n    typedef splitting<real>::type fine;\n"
-             "    enum { PARTS = %d };\n"
-             "    METHOD lines(const args &args_, double *room_) : a(args_), line(0), part(0), from(0)\n    {\n"
-             "        room = room_;\n    }\n",
-             has_half_operands(k), line_type(k) == COMP_F32 ? "float" : "double",
+    str_addf(&m->head, "struct lines : team<WIDTH, GAP, %d, PACK, HELD> {\n", has_half_operands(k));
+    str_addf(&m->head, "    LINES_OF(%s, %s, %d)\n", line_type(k) == COMP_F32 ? "float" : "double",
              line_type(k) == COMP_I64 ? "int64_t" : "double", p->parts);
     making_add_names(&m->head, k->call->op);
     if (k->call->op->gpu.by_position) add_place_type(m, l, p->pass->of > 0);
@@ -579,48 +562,23 @@ add_whole_line(struct str *s, const struct kcall *k, const struct lines_on *l, c
     }
 }
 
-/* Writes the call of an operator's GPU code (body) in which keys (integer ids) select the lines. A block
- * processes all its lines in one call. */
-static void
-add_named(struct making *m)
-{
-    str_add(
-        &m->head,
-        "    l.here = true;\n    l.n = a.length;\n    l.mine = {block, (a.lines - block + blocks - 1) / blocks, 0};\n"
-        "    while (1 << l.mine.shift < blocks) l.mine.shift++;\n    MUST(1 << l.mine.shift == blocks);\n"
-        "    l.of(&c);\n}\n");
-}
-
 /* Writes the loop in which a team (the threads that share a line) processes its lines or parts of lines; with
- * lanes, its groups of adjacent lines. */
+ * lanes, its groups of adjacent lines. If keys (integer ids) select the lines, a block processes all its lines in one
+ * call of the body. */
 static void
 add_jobs(struct making *m, const struct kcall *k, const struct lines_on *l, const struct passing *p)
 {
-    str_addf(&m->head,
-             "DEVICE void\ngo(const args &a, int64_t block, int64_t blocks, double *room)\n{\n"
-             "    enum { TEAMS = %d / WIDTH };\n    lines l(a, room);\n",
-             CUDA_BLOCK);
+    const char *team = p->gap > 1 ? "threadIdx.x % TEAMS" : "threadIdx.x / WIDTH";
+    str_add(&m->head, "DEVICE void\ngo(const args &a, int64_t block, int64_t blocks, double *room)\n{\n");
     making_add_call(&m->head, "c", k->call);
-    if (p->named) {
-        add_named(m);
-        return;
-    }
-    str_addf(&m->head,
-             "    const int64_t count = a.lines / LANES, jobs = a.jobs / LANES;\n"
-             "    for (int64_t base = block * TEAMS; base < jobs; base += blocks * TEAMS) {\n"
-             "        const int64_t job = base + threadIdx.x %s;\n        l.here = job < jobs;\n"
-             "        l.line = !l.here ? 0 : %s * LANES;\n",
-             p->gap > 1 ? "% TEAMS" : "/ WIDTH", p->parts > 1 ? "job % count" : "job");
-    if (p->parts > 1)
-        str_add(&m->head, "        l.part = !l.here ? 0 : job / count;\n"
-                          "        const int64_t packs = (a.length + PACK - 1) / PACK;\n"
-                          "        const int64_t each = (packs + lines::PARTS - 1) / lines::PARTS * PACK;\n"
-                          "        l.from = least::join(a.length, l.part * each);\n"
-                          "        l.n = l.here ? least::join(each, a.length - l.from) : 0;\n");
+    if (p->named)
+        str_add(&m->head, "    EACH_NAMED_LINE\n}\n");
     else
-        str_addf(&m->head, "        l.n = l.here ? %s : 0;\n        (void)count;\n",
-                 l->flat ? "least::join(a.length, a.total - l.line * a.length)" : "a.length");
-    str_add(&m->head, "        l.of(&c);\n    }\n}\n");
+        str_addf(&m->head, "    EACH_%s(%d, %s)\n}\n",
+                 p->parts > 1 ? "PART_OF_LINES"
+                 : l->flat    ? "FLAT_LINE"
+                              : "LINE",
+                 CUDA_BLOCK, team);
 }
 
 /* Writes the loops over lines as one of two C++ namespaces. In namespace `single`, a thread accesses one element at a

@@ -124,17 +124,15 @@ making_add_call(struct str *s, const char *name, const struct call *c)
 /* ---- assembly ---- */
 
 /* Returns the text of a kernel that is assembled from parts and has the struct `argument` as its argument. The
- * kernel begins with `begin`, which defines a, block and blocks. */
+ * kernel begins with the macro `begin` of members.cuh, which defines a, block and blocks. */
 static const char *
 join_source_parts(struct arena *a, const char *name, const struct cuda_parts *p, const char *argument,
                   const char *begin)
 {
     struct str s = {0};
-    str_addf(&s,
-             "namespace %s_ {\nstruct args {\n%s};\n%s\n%s\n"
-             "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const argument given)\n{\n"
-             "    in_turn();\n%s%s}\n}\n",
-             name, p->member, p->head, argument, p->threads, p->crowd, name, begin, p->body);
+    str_addf(&s, "namespace %s_ {\nstruct args {\n%s};\n%s\n", name, p->member, p->head);
+    str_addf(&s, "%s\nKERNEL(%s, %d, %d)\n", argument, name, p->threads, p->crowd);
+    str_addf(&s, "{\n    %s\n%s}\n}\n", begin, p->body);
     const char *text = arena_strdup(a, str_text(&s));
     str_free(&s);
     return text;
@@ -171,10 +169,7 @@ making_finish(struct making *m, const char *engine, int64_t threads)
     }
     snprintf(name, sizeof name, "%s_%016" PRIx64, m->what[0] ? m->what : engine, d.a ^ d.b);
     to->name = arena_strdup(m->arena, name);
-    to->text =
-        join_source_parts(m->arena, name, &to->parts, "typedef args argument;",
-                          "    const args &a = given;\n    const int64_t block = blockIdx.x, blocks = gridDim.x;\n"
-                          "    (void)block, (void)blocks;\n");
+    to->text = join_source_parts(m->arena, name, &to->parts, "typedef args argument;", "ONE_CALL");
     to->engine = engine;
     to->blocks = MIN((threads + to->parts.threads - 1) / to->parts.threads, MOST_BLOCKS);
     return to->nword > MOST_WORDS ? fail(E_KERNEL, "the argument of a GPU kernel must have at most %d words, found %d",
@@ -188,15 +183,11 @@ cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_sourc
     char name[CUDA_WHAT + 32], argument[128];
     int room = MOST_WORDS / (s->nword + 1);
     snprintf(name, sizeof name, "many_%s", s->name);
-    snprintf(argument, sizeof argument, "struct argument {\n    int64_t end[%d];\n    args each[%d];\n};", room, room);
+    snprintf(argument, sizeof argument, "typedef calls<args, %d> argument;", room);
     *many = *s;
     many->room = room;
     many->name = arena_strdup(a, name);
-    many->text = join_source_parts(
-        a, name, &s->parts, argument,
-        "    int i = 0;\n    while ((int64_t)blockIdx.x >= given.end[i]) i++;\n"
-        "    const args &a = given.each[i];\n    const int64_t first = i > 0 ? given.end[i - 1] : 0;\n"
-        "    const int64_t block = blockIdx.x - first, blocks = given.end[i] - first;\n");
+    many->text = join_source_parts(a, name, &s->parts, argument, "MANY_CALLS");
 }
 
 struct making
@@ -264,13 +255,5 @@ making_add_operand(struct making *m, const struct kcall *k, int i)
 void
 making_add_nth(struct making *m, int k, const struct view *v)
 {
-    str_addf(&m->head, "    METHOD auto x%d_nth(int64_t j) const\n    {\n", k);
-    if (view_is_dense(v))
-        str_addf(&m->head, "        return x%d_from(j);\n    }\n", k);
-    else
-        str_addf(&m->head,
-                 "        int64_t at[8];\n"
-                 "        for (int d = %d; d >= 0; j /= a.x%d.dim[d--]) at[d] = j %% a.x%d.dim[d];\n"
-                 "        return x%d(at);\n    }\n",
-                 v->ndim - 1, k, k, k);
+    str_addf(&m->head, view_is_dense(v) ? "    NTH_DENSE(%d)\n" : "    NTH_STRIDED(%d)\n", k);
 }

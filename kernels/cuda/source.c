@@ -88,9 +88,7 @@ source_add_step(struct making *m, int i, const struct call *c)
     str_addf(&m->head, "struct step%d {\n    typedef %s real;\n", i,
              type == COMP_I64 ? "double" : making_compute(type));
     making_add_names(&m->head, c->op);
-    str_addf(&m->head,
-             "    static METHOD %s of(const call *c, const %s *x)\n    {\n        (void)c;\n        %s\n    }\n};\n",
-             making_compute(type), making_compute(type), body);
+    str_addf(&m->head, "    STEP_OF(%s)\n    {\n        (void)c;\n        %s\n    }\n};\n", making_compute(type), body);
 }
 
 /* Marks the operands of a chain that are numbers (scalars) of a call. A number is stored in a word of memory. */
@@ -119,8 +117,7 @@ add_step_value(struct making *m, int i, const struct fuse_step *s)
             str_addf(&m->head, "get<%s>(%c%d), ", making_compute(type), s->arg[k].step ? 's' : 'v', s->arg[k].index);
     }
     str_add(&m->head, "0};\n");
-    const char *memory = making_memory((enum dtype)s->call->out[0].dtype);
-    str_addf(&m->head, "        const %s s%d = put<%s>(step%d::of(&c%d, x%d));\n", memory, i, memory, i, i, i);
+    str_addf(&m->head, "        STEP_VALUE(%d, %s)\n", i, making_memory((enum dtype)s->call->out[0].dtype));
 }
 
 bool
@@ -210,10 +207,9 @@ add_numbers(struct making *m, const struct making_ends *e)
 {
     for (int i = 0; i < e->nin; i++) {
         if (!e->number[i] || e->view[i]->dtype == DT_NONE) continue;
-        const char *memory = making_memory((enum dtype)e->view[i]->dtype);
         str_addf(&m->member, "    const int64_t *v%d;\n", i);
         making_fill(m, FILL_ADDRESS, i, 0);
-        str_addf(&m->body, "    const %s v%d = bits_as<%s>(*a.v%d);\n", memory, i, memory, i);
+        str_addf(&m->body, "    NUMBER_OF(%d, %s, v%d)\n", i, making_memory((enum dtype)e->view[i]->dtype), i);
     }
 }
 
@@ -254,7 +250,7 @@ make_chain(struct arena *a, int nstep, const struct fuse_step *step, struct maki
     making_add_chain(&m, -1, nstep, step, e);
     int pack = chain_pack(e, &walk, &whole);
     add_numbers(&m, e);
-    str_addf(&m.body, "    const bool whole = %s;\n    (void)whole;\n", whole.len ? str_text(&whole) : "true");
+    str_addf(&m.body, "    ALIGNED(whole, %s)\n", whole.len ? str_text(&whole) : "true");
     str_free(&whole);
     each_of(&m, 0, walk.numel, pack);
     str_addf(&m.member, "    int64_t size[%d];\n", walk.nloop);
@@ -335,19 +331,16 @@ add_copy(struct making *m, int i, int result, const struct view *from, int64_t f
     struct str whole = {0};
     add_alignment_test(&whole, lying_of(in.n, in.stride), "x", i, (size_t)pack * in.bytes);
     add_alignment_test(&whole, lying_of(out.n, out.stride), "y", i, (size_t)pack * out.bytes);
-    str_addf(&m->body, "    const bool whole%d = %s;\n    (void)whole%d;\n", i, whole.len ? str_text(&whole) : "true",
-             i);
+    str_addf(&m->body, "    ALIGNED(whole%d, %s)\n", i, whole.len ? str_text(&whole) : "true");
     str_free(&whole);
     each_of(m, i, view_numel(to), pack);
     add_side(m, 'x', i, i, &in, from_skip, view_numel(to));
     add_side(m, 'y', i, result, &out, to_skip, view_numel(to));
     str_addf(&m->body, "        BRING_SIDE(%d, %d, %s, %s, %d)\n", i, pack, lying_of(in.n, in.stride), x, in.n - 1);
-    str_addf(&m->body, "        pack<%s, %d> w;\n#pragma unroll\n        for (int i = 0; i < %d; i++) w.of[i] = ", y,
-             pack, pack);
     if (same)
-        str_add(&m->body, "v.of[i];\n");
+        str_addf(&m->body, "        const auto &w = v;\n");
     else
-        str_addf(&m->body, "put<%s>(get<%s>(v.of[i]));\n", y, making_compute(compute_of(target)));
+        str_addf(&m->body, "        CONVERT_PACK(%d, %s, %s)\n", pack, y, making_compute(compute_of(target)));
     str_addf(&m->body, "        LEAVE_SIDE(%d, %d, %s, %s, %d)\n    }\n", i, pack, lying_of(out.n, out.stride), y,
              out.n - 1);
 }
@@ -419,8 +412,7 @@ make_identity(struct arena *a, enum reduce r, const struct view *to, struct cuda
     struct side side = view_side(to);
     each_of(&m, 0, view_numel(to), 1);
     add_side(&m, 'y', 0, 0, &side, 0, view_numel(to));
-    str_addf(&m.body, "        ((%s *)a.y0.data)[y] = put<%s>(%s);\n    }\n", making_memory(d), making_memory(d),
-             identity_of(r, d));
+    str_addf(&m.body, "        STORE(y, %s, %s)\n    }\n", making_memory(d), identity_of(r, d));
     return making_finish(&m, "each", view_numel(to));
 }
 
@@ -459,34 +451,23 @@ cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct view *
 static void
 add_position(struct making *m, const struct kcall *k)
 {
-    const struct view *y = &k->out[0];
-    str_addf(&m->head,
-             "    enum { NDIM = %d, DIGITS = %d };\n    int64_t at[8];\n"
-             "    METHOD int64_t place(int d) const { return a.y0.offset[d] + at[d]; }\n"
-             "    METHOD int64_t whole(int d) const { return a.y0.whole[d]; }\n"
-             "    METHOD int64_t index() const\n    {\n        int64_t i = 0;\n"
-             "        for (int d = 0; d < NDIM; d++) i = i * a.y0.whole[d] + place(d);\n        return i;\n    }\n",
-             y->ndim, dtype_digits((enum dtype)k->call->out[0].dtype));
+    str_addf(&m->head, "    POSITION_OF(%d, %d)\n", k->out[0].ndim, dtype_digits((enum dtype)k->call->out[0].dtype));
 }
 
 /* Writes declarations of the key and of the place in the random sequence. The place is computed as by random_at()
- * of kernels/cpu/base/random.h. */
+ * of kernels/cpu/math/random.h. */
 static void
 add_draw(struct making *m, const struct kcall *k)
 {
     const struct op *op = k->call->op;
     long long run = (long long)k->call->attr[op_attr_find(op, "run")].i;
     long long pieces = (long long)k->call->attr[op_attr_find(op, "micro_batches")].i;
-    str_addf(&m->head, "    METHOD uint64_t key() const { return rng_key((uint64_t)x%d(), (uint64_t)x%d()); }\n",
-             k->call->nin - 2, k->call->nin - 1);
+    str_addf(&m->head, "    RANDOM_KEY(%d, %d)\n", k->call->nin - 2, k->call->nin - 1);
     str_addf(&m->head, "    METHOD uint64_t piece() const { return %s; }\n", run ? "0" : "a.piece");
     if (run <= 0)
         str_add(&m->head, "    METHOD uint64_t draw() const { return (uint64_t)index(); }\n");
     else
-        str_addf(&m->head,
-                 "    METHOD uint64_t draw() const\n    {\n        uint64_t i = (uint64_t)index();\n"
-                 "        return (i / %lldu * %lldu + a.piece) * %lldu + i %% %lldu;\n    }\n",
-                 run, pieces, run, run);
+        str_addf(&m->head, "    DRAW_OF_RUNS(%lldu, %lldu)\n", run, pieces);
 }
 
 static int
@@ -508,15 +489,9 @@ make_element(struct arena *a, const struct kcall *k, struct cuda_source *s)
     if (c->op->flags & OP_RANDOM) add_draw(&m, k);
     str_addf(&m.head, "    METHOD auto of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
              c->op->gpu.element);
-    str_addf(&m.body,
-             "        element e = {a, {0}};\n        int64_t o = 0;\n        %s rest = p;\n#pragma unroll\n"
-             "        for (int d = %d; d >= 0; d--) {\n            const %s n = a.y0.dim[d], left = rest / n;\n"
-             "            e.at[d] = rest - left * n;\n            rest = left;\n"
-             "            o += e.at[d] * a.y0.stride[d];\n        }\n",
-             making_places(view_numel(y)), y->ndim - 1, making_places(view_numel(y)));
+    str_addf(&m.body, "        ELEMENT_AT(%s)\n", making_places(view_numel(y)));
     making_add_call(&m.body, "c", c);
-    str_addf(&m.body, "        ((%s *)a.y0.data)[o] = put<%s>(e.of(&c));\n    }\n", making_memory((enum dtype)y->dtype),
-             making_memory((enum dtype)y->dtype));
+    str_addf(&m.body, "        STORE(o, %s, e.of(&c))\n    }\n", making_memory((enum dtype)y->dtype));
     return making_finish(&m, "each", view_numel(y));
 }
 
@@ -528,19 +503,6 @@ finders_of(int64_t n)
     enum { PART = 1 << 12 };
     return (int)MIN((n + PART - 1) / PART, CUDA_FINDERS);
 }
-
-/* C++ text of a finder, the kernel that searches for invalid data. at(p): value of element p; first: start of the
- * allowed range; count: length of the range. */
-static const char find_body[] =
-    "    __shared__ double room[256];\n    const int64_t each = (a.n + blocks - 1) / blocks, from = block * "
-    "each;\n    const int64_t left = a.n - from, none = INT64_MAX;\n    team<256> all;\n    all.here = true;\n"
-    "    all.room = room;\n    const int64_t place = all.fold_of<least>(left < each ? left : each, none, [&](int64_t "
-    "i) "
-    "{\n        const int64_t v = at(from + i);\n        const bool good = (uint64_t)v - (uint64_t)first < count;\n"
-    "        return good || (a.has_also && v == a.also) ? none : from + i;\n    });\n"
-    "    if (threadIdx.x != 0) return;\n    int64_t *const found = a.scratch + block * 3;\n"
-    "    found[0] = place == none ? 0 : 1 + place;\n    found[1] = place == none ? 0 : at(place);\n"
-    "    found[2] = first;\n";
 
 int
 cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
@@ -561,18 +523,13 @@ cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s)
     str_addf(&m.body, "        return get<int64_t>(((const %s *)a.x0.data)[x]);\n    };\n",
              making_memory((enum dtype)x->dtype));
     if (w.after) {
-        const char *memory = making_memory((enum dtype)k->in[w.after - 1].dtype);
         str_add(&m.member, "    const void *last;\n");
         making_fill(&m, FILL_ADDRESS, w.after - 1, 0);
-        str_addf(&m.body,
-                 "    const int64_t last = get<int64_t>(*(const %s *)a.last);\n"
-                 "    const int64_t first = (int64_t)((uint64_t)last + 1);\n"
-                 "    const uint64_t count = (uint64_t)INT64_MAX - (uint64_t)last;\n",
-                 memory);
+        str_addf(&m.body, "    ALLOWED_AFTER(%s)\n", making_memory((enum dtype)k->in[w.after - 1].dtype));
     } else {
-        str_add(&m.body, "    const int64_t first = a.lo;\n    const uint64_t count = (uint64_t)a.count;\n");
+        str_add(&m.body, "    ALLOWED_RANGE\n");
     }
-    str_add(&m.body, find_body);
+    str_addf(&m.body, "    FIND_INVALID(%d)\n", CUDA_BLOCK);
     s->scratch_bytes = (size_t)finders_of(n) * sizeof(struct finding);
     return making_finish(&m, "find", (int64_t)finders_of(n) * CUDA_BLOCK);
 }
@@ -637,19 +594,11 @@ begin_product(struct making *m, const struct kcall *k, int64_t parts)
     making_add_whole(m, 'y', 0, k->call->nin, y);
     str_add(&m->member, "    int64_t count, parts;\n");
     making_words(m, 2, (int64_t[]){view_numel(y), parts});
-    str_addf(&m->head,
-             "    enum { NDIM = %d };\n    METHOD int64_t size(int d) const { return a.y0.dim[d]; }\n"
-             "    METHOD void store(const int64_t *at, %s v) const\n    {\n        int64_t o = 0;\n"
-             "        for (int d = 0; d < NDIM; d++) o += at[d] * a.y0.stride[d];\n"
-             "        ((%s *)a.y0.data)[o] = put<%s>(v);\n    }\n",
-             y->ndim, real, memory, memory);
+    str_addf(&m->head, "    RESULT_OF(%d, %s, %s)\n", y->ndim, real, memory);
     if (parts == 1) return;
     str_add(&m->member, "    void *scratch;\n");
     making_fill(m, FILL_SCRATCH, 0, 0);
-    str_addf(
-        &m->head,
-        "    METHOD %s &part_of(int64_t part, int64_t i) const { return ((%s *)a.scratch)[part * a.count + i]; }\n",
-        real, real);
+    str_addf(&m->head, "    PART_OF(%s)\n", real);
 }
 
 /* Writes the pass that adds the parts of each sum, in order. */
@@ -663,15 +612,7 @@ join_parts(struct arena *a, const struct kcall *k, int64_t parts, struct cuda_so
     str_add(&m.head, "struct product {\n    const args &a;\n");
     begin_product(&m, k, parts);
     str_add(&m.head, "};\n");
-    str_addf(&m.body,
-             "    const product p = {a};\n"
-             "    for (int64_t i = block * blockDim.x + threadIdx.x; i < a.count; i += blocks * blockDim.x) {\n"
-             "        %s sum = p.part_of(0, i);\n"
-             "        for (int64_t part = 1; part < a.parts; part++) sum = sums::join(sum, p.part_of(part, i));\n"
-             "        int64_t at[8], rest = i;\n"
-             "        for (int d = product::NDIM - 1; d >= 0; rest /= p.size(d--)) at[d] = rest %% p.size(d);\n"
-             "        p.store(at, sum);\n    }\n",
-             real);
+    str_addf(&m.body, "    JOIN_PARTS(%s)\n", real);
     return making_finish(&m, "product", view_numel(&k->out[0]));
 }
 
@@ -687,21 +628,13 @@ make_product_source(struct arena *a, const struct kcall *k, struct cuda_source *
     making_what(&m, c->op->name);
     making_fragments(&m);
     str_add(&m.head, cuda_product_text);
-    str_addf(
-        &m.head,
-        "typedef %s real;\nstruct product : products<real, %s> {\n    typedef %s coordinate;\n    const args &a;\n",
-        real, factor, coordinate_of(k));
+    str_addf(&m.head, "typedef %s real;\nstruct product : products<real, %s> {\n", real, factor);
+    str_addf(&m.head, "    PRODUCT_OF(%s)\n", coordinate_of(k));
     s->parts.crowd = 2;
-    str_add(&m.head, "    METHOD product(const args &args_) : a(args_)\n    {\n        parts = a.parts;\n    }\n");
     making_add_names(&m.head, c->op);
     for (int i = 0; i < c->nin; i++) making_add_operand(&m, k, i);
     begin_product(&m, k, parts);
-    if (parts == 1)
-        str_add(&m.head, "    METHOD void write(const int64_t *at, real v) const { store(at, v); }\n");
-    else
-        str_add(&m.head, "    METHOD void write(const int64_t *at, real v) const\n    {\n        int64_t i = 0;\n"
-                         "        for (int d = 0; d < NDIM; d++) i = i * size(d) + at[d];\n"
-                         "        part_of(part, i) = v;\n    }\n");
+    str_add(&m.head, parts == 1 ? "    WRITE_RESULT\n" : "    WRITE_PART\n");
     str_addf(&m.head, "    METHOD void of(const call *c) const\n    {\n        (void)c;\n        %s\n    }\n};\n",
              c->op->gpu.product);
     str_add(&m.body, "    product p(a);\n");

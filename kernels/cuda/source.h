@@ -1,7 +1,8 @@
 /* source.h - writes the kernel that computes a call or a chain on a GPU, as text of CUDA C++, and its launch.
  *
  * A text consists of bodies and of an engine, the loops around the bodies. Bodies come from the operators' records:
- * those of element-wise operators (struct eltwise), those in struct op_gpu, and reductions (host.folds). The engines:
+ * those of element-wise operators (struct eltwise), those in struct op_gpu, and reductions (host.folds). What does not
+ * depend on the call is a macro or template in a .cuh file, so the C files write names, numbers and lists. The engines:
  *
  *   each       element by element of the results: chains, and functions of positions
  *   line       a group of threads per line: reductions, softmax, norms
@@ -9,47 +10,7 @@
  *   attention  a warp per 16 rows: attention of halves and its gradient, by matrix products of warps
  *   copy       a copy of bits from one strided view to another
  *
- * Names that every body may use (k: index of an operand or result):
- *
- *   c                        the call; attributes are read as in element-wise bodies (kernels/op/lib/eltwise.h)
- *   dim<k>(d), NDIM<k>       sizes and number of dimensions of operand k
- *
- * Names in the body of an element, which returns the element's value:
- *
- *   at[d]                    position in the result; NDIM: number of its dimensions
- *   place(d), whole(d)       offset and size in the global tensor; index(): row-major index in the global tensor
- *   x<k>(at), x<k>()         element of operand k at a position; value of operand k if it is a number
- *   place<k>(d)              offset of operand k
- *   DIGITS, key()            binary digits of the result's float type; key of random numbers
- *   piece(), draw()          place in the sequence of random numbers
- *
- * Names in the body of a line. Its lambdas have a parameter `element i`: an element of a pack of 16 bytes if all
- * operands are contiguous, else a single element. An int64_t i is any single element.
- *
- *   n, a.length, line        element count of the line or part; element count of the whole line; index of the line
- *   x<k>(i), y<k>(i, value)  reads operand k; writes result k. A view may have one value per line, or one for all
- *   each, once, fold, fold_near, fold_products, fold_exponentials, each_of, held, each_named
- *                            loops of lines.cuh. An operator with OP_LEADS writes result 0 in each_of, which first
- *                            reads the operands of the other steps of a chain; y0 computes these steps
- *   real, wide, fine         types: of the computation; of sums; of a number that minus(x, fine) subtracts
- *   keep(k, value)           stores value k of the line for the next pass; kept<type>(line, k) reads value k that the
- *                            previous pass stored
- *   from, PARTS              if lines are divided into parts: first element of the part (elements are from + 0..n-1);
- *                            number of parts per line. The next pass has kept_part<type>(part, k) and
- *                            fold_parts<sums>(start, f)
- *   x<k>(at)                 reads an operand by position (by_position); equals x<k>_from(x<k>_at(at))
- *   x<k>_nth(j)              element j of such an operand, in row-major order
- *   where(i, at)             sets `at` to the position of element i of the line
- *   place0(d), whole0(d)     offset and global size of the operand that is divided into lines
- *   size(d), place(d), NDIM  size, offset and number of dimensions of the result, if that is divided into lines
- *
- * With lanes, x<k>(i) returns one element from each of several adjacent lines (lanes of device.cuh).
- *
- * Names in the body of a product, which calls multiply(...) of product.cuh:
- *
- *   x<k>(at)                 equals x<k>_from(x<k>_at(at)); x<k>_stored reads the stored element, unconverted
- *   coordinate               type for sums of positions along dimensions
- *   size(d), NDIM            size and number of dimensions of the result; write(at, value) writes an element
+ * docs/gpu-bodies.md describes the language of bodies: the names that a body of each engine may use, with examples.
  *
  * A text depends on dtypes, attributes and the number of loops. Sizes, strides, addresses and the numbers of a call are
  * words of the kernel's argument. A text is compiled after the text of device.cuh. The kernel's name consists of the

@@ -417,19 +417,21 @@ exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, 
     return run_now(e, in, out, &(struct run_args){scratch, piece, find, device});
 }
 
+/* Returns true if the device computes the whole exec, without host code, whatever the addresses of operands and
+ * results. finds: the run also checks the operands' data. */
+static bool
+launches_whole(const struct exec *e, bool finds)
+{
+    bool looks = check_ref || e->k.find_nan || (e->k.adds && !e->add);
+    return !looks && e->method->launches && e->method->launches(e, finds);
+}
+
 bool
 exec_parts_launch(const struct exec *e, bool finds)
 {
     for (int i = 0; i < e->npart; i++)
-        if (e->part[i] && !exec_launches(e->part[i], finds)) return false;
+        if (e->part[i] && !launches_whole(e->part[i], finds)) return false;
     return true;
-}
-
-bool
-exec_launches(const struct exec *e, bool finds)
-{
-    bool looks = check_ref || e->k.find_nan || (e->k.adds && !e->add);
-    return !looks && e->method->launches && e->method->launches(e, finds);
 }
 
 int
@@ -439,7 +441,7 @@ exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scra
     if (!s) return exec_on(e, in, out, scratch, 0, piece, find);
     struct stream_work w = {
         .run = run_late, .of = e, .in = in, .out = out, .scratch = scratch, .piece = piece, .find = find};
-    w.launches = exec_launches(e, find);
+    w.launches = launches_whole(e, find);
     assert(e->nin + e->nout <= EXEC_ADDRESSES);
     return stream_enqueue(s, &w);
 }

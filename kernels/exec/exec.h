@@ -80,9 +80,6 @@ struct exec {
 /* Records that method m computes the exec. name: the text that exec_variant() returns; own: data that the method
  * prepared. */
 int exec_accept(struct exec *e, const struct method *m, const char *name, const void *own, size_t scratch_bytes);
-/* Returns true if the device computes the whole exec, without host code, whatever the addresses of operands and
- * results. finds: the run also checks the operands' data. */
-bool exec_launches(const struct exec *e, bool finds);
 /* Implements the callback `launches` for methods that only run their parts: returns true if no part uses host
  * code. */
 bool exec_parts_launch(const struct exec *e, bool finds);

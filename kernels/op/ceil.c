@@ -2,7 +2,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 #include "runtime/base/simd.h"
 
 REALS({ return ceil(x[0]); });

@@ -1,8 +1,8 @@
 /* cos.c - the cosine, element by element, in radians. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 REALS({ return cos(x[0]); });
 

@@ -6,7 +6,7 @@
 #include "kernels/op/base/op_impl.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/math/random.h"
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/rng.h"

@@ -1,8 +1,8 @@
 /* erf.c - the Gauss error function, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 REALS({ return erf(x[0]); });
 

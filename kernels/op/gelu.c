@@ -1,8 +1,8 @@
 /* gelu.c - the Gaussian error linear unit: exact, or its approximation with tanh. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 extern const struct op op_gelu_derivative;
 

@@ -1,8 +1,8 @@
 /* gelu_derivative.c - the derivative of gelu as a separate operator, so that gelu's gradient takes one pass. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 extern const struct op op_clamp;
 

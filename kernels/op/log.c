@@ -1,8 +1,8 @@
 /* log.c - the natural logarithm, element by element. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 REALS({ return log(x[0] == 0 ? 0 : x[0]); }); /* log must treat a subnormal number as zero, as arithmetic does */
 

@@ -9,15 +9,18 @@ REALS({ return x[0] > x[1] || isnan(x[0]) ? x[0] : x[1]; });
 
 INTEGERS({ return x[0] > x[1] ? x[0] : x[1]; });
 
-/* Builds the gradients: the greater operand gets dy; if both are equal, each gets dy / 2. */
+/* Builds the gradients: the greater operand gets dy; if both are equal, each gets dy / 2; if either is NaN, each gets
+ * dy, as in PyTorch. */
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     struct val *half = b_scale(b, dout[0], 0.5), *none = b_number(b, 0);
-    struct val *tie = b_call2(b, &op_eq, n->in[0], n->in[1]), *first = b_call2(b, &op_gt, n->in[0], n->in[1]);
-    struct val *da = b_where(b, tie, half, b_where(b, first, dout[0], none));
-    if (b_wants(n, 0)) din[0] = b_sum_to(b, da, &n->in[0]->type);
-    if (b_wants(n, 1)) din[1] = b_sum_to(b, b_sub(b, dout[0], da), &n->in[1]->type);
+    struct val *tie = b_call2(b, &op_eq, n->in[0], n->in[1]);
+    for (int i = 0; i < 2; i++) {
+        if (!b_wants(n, i)) continue;
+        struct val *other = b_call2(b, &op_gt, n->in[!i], n->in[i]);
+        din[i] = b_sum_to(b, b_where(b, tie, half, b_where(b, other, none, dout[0])), &n->in[i]->type);
+    }
 }
 
 const struct op op_maximum = {

@@ -3,7 +3,7 @@
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 #include "runtime/base/simd.h"
 
 extern const struct op op_eq, op_ge, op_logical_and, op_pow, op_pow_derivative;

@@ -3,7 +3,7 @@
  * would not be finite. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 extern const struct op op_pow_derivative;
 

@@ -2,7 +2,7 @@
  * has. No value is 1. */
 #include "kernels/op/base/op_impl.h"
 
-#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/math/random.h"
 #include "runtime/data/rng.h"
 
 enum { RUN };

@@ -2,7 +2,7 @@
 #include "kernels/op/lib/lookup.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/math/random.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/rng.h"
 

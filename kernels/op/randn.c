@@ -2,7 +2,7 @@
  * in the batch. */
 #include "kernels/op/base/op_impl.h"
 
-#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/math/random.h"
 #include "runtime/data/rng.h"
 
 enum { RUN };

@@ -11,7 +11,7 @@
  * i, f, o, g, r, z, n: gates; c: cell state; h: hidden state. A row with fewer steps (operand lengths) keeps its
  * state after its last step; in the reverse direction, the row begins with that step. Hochreiter & Schmidhuber 1997;
  * Cho et al. 2014. */
-#include "kernels/cpu/gemm/recurrent.h"
+#include "kernels/cpu/layers/recurrent.h"
 #include "kernels/op/lib/lookup.h"
 #include "runtime/data/arena.h"
 

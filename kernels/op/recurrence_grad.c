@@ -5,7 +5,7 @@
  * of da over all rows and steps. The gradient of w is the sum of the products of da and `before`, the hidden state
  * before the step. recurrence.c builds these sums from other operators; the gradient of w is one large product, as
  * for a linear layer. */
-#include "kernels/cpu/gemm/recurrent.h"
+#include "kernels/cpu/layers/recurrent.h"
 #include "kernels/op/base/op_impl.h"
 #include "runtime/data/arena.h"
 

@@ -1,8 +1,8 @@
 /* silu.c - the sigmoid linear unit (swish), x * sigmoid(x). */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 extern const struct op op_silu_derivative;
 

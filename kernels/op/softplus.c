@@ -1,8 +1,8 @@
 /* softplus.c - log(1 + e^x), a smooth form of relu whose slope is the logistic function. */
 #include "kernels/op/lib/eltwise.h"
 
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 REALS({
     return (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))); /* the exponent is never positive, so it cannot overflow */

@@ -4,7 +4,7 @@
  * stands for the value d q. The error is at most d / 2. In Q4_0, d is an eighth of the value with the largest
  * magnitude, and the error is up to d at the end of the range. */
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/gemm/blocks.h"
+#include "kernels/cpu/layers/blocks.h"
 #include "kernels/op/base/op_impl.h"
 #include "runtime/tensor/half.h"
 

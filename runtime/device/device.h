@@ -168,6 +168,7 @@ void pool_free(struct pool **p); /* call only after all buffers were dropped */
 /* Gives up the pool. The drop of the pool's last buffer, on any thread, then frees the pool. The caller guards
  * these drops by a lock. */
 void pool_leave(struct pool **p);
+/* Sets the pool's memory limit; 0: no limit. Tests call it to make an allocation fail in the middle of a run. */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. bytes 0: a buffer without data. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of
  * its limit free". The pool keeps freed blocks for later requests of the same size class, up to a number of bytes

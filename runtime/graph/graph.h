@@ -60,7 +60,7 @@ struct line { /* a line in the user's program; the graph interns `file` */
 void line_blame(const struct line *at, int status);
 
 /* Special values of val.input. ENDED_INPUT: the value was an input of a trace that has ended. STAND_IN: the value
- * stands for the values at all positions of a scan, and is never computed (actors/session/build/scan_body.h). */
+ * stands for the values at all positions of a scan, and is never computed (actors/session/scan/scan_body.h). */
 enum { NO_INPUT = -1, ENDED_INPUT = -2, STAND_IN = -3 };
 
 struct val {

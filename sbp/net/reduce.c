@@ -364,17 +364,6 @@ work_end(struct work *w)
     free(w->queued);
 }
 
-bool
-cfn_support(struct cfn *c)
-{
-    struct work w;
-    bool removed;
-    work_begin(&w, c, false);
-    bool possible = support_all(&w, &removed);
-    work_end(&w);
-    return possible;
-}
-
 static bool
 reduce(struct cfn *c, bool fold)
 {

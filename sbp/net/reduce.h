@@ -21,8 +21,6 @@ bool cfn_reduce(struct cfn *c);
 /* Applies only the reductions that do not depend on unary costs: support, cut, as, and out for variables with one
  * value. */
 bool cfn_fold(struct cfn *c);
-/* Applies only `support`. Returns false if a variable lost its last value. */
-bool cfn_support(struct cfn *c);
 /* Removes dominated values of variables that have at most `most` values. Returns true if any value was removed. */
 bool cfn_dominate(struct cfn *c, int32_t most);
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# cudnn.sh - tests against the real cuDNN, without a GPU. kernels/cuda/cudnn_abi.h must agree with cuDNN's headers;
-# the test must find an injected mistake. cuDNN must accept the graphs of kernels/cuda/convolutions.cu and have
+# cudnn.sh - tests against the real cuDNN, without a GPU. kernels/cuda/plugin/cudnn_abi.h must agree with cuDNN's headers;
+# the test must find an injected mistake. cuDNN must accept the graphs of kernels/cuda/plugin/convolutions.cu and have
 # permitted engines for them. Skipped if headers or library are missing. cudnn.sh path/to/rille; prints TAP.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
@@ -17,11 +17,11 @@ compiles() { c++ -std=c++17 -Wall -Wextra -fsyntax-only -I"$dir" -I. -isystem "$
 # finds FILE WRONG WHAT: damages FILE by the sed script WRONG. Checks that the damaged file fails an assertion about
 # WHAT.
 finds() {
-  mkdir -p "$dir/kernels/cuda"
-  sed "$2" "kernels/cuda/$1" >"$dir/kernels/cuda/$1"
+  mkdir -p "$dir/kernels/cuda/plugin"
+  sed "$2" "kernels/cuda/plugin/$1" >"$dir/kernels/cuda/plugin/$1"
   compiles 2>&1 | grep "assertion failed.*$3"
   local code=$?
-  rm "$dir/kernels/cuda/$1"
+  rm "$dir/kernels/cuda/plugin/$1"
   return $code
 }
 if [ -n "$cuda" ] && [ -n "$cudnn" ]; then

@@ -98,7 +98,7 @@ end)
 
 -- Returns the pieces of a SentencePiece model: tokens, scores, types.
 local function pieces_of(name)
-  local data, at, tokens, scores, types = read("t/golden/text/kinds-" .. name .. ".model"), 1, {}, {}, {}
+  local data, at, tokens, scores, types = read(lib.models[name]), 1, {}, {}, {}
   local function varint(s, i)
     local value, shift = 0, 0
     while true do

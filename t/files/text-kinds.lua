@@ -46,12 +46,12 @@ end)
 
 tap.group("SentencePiece", function()
   for _, case in ipairs(golden.sentencepiece) do
-    if tap.share() then same(rille.tokenizer("t/golden/text/kinds-" .. case.name .. ".model"), case) end
+    if tap.share() then same(rille.tokenizer(lib.models[case.name]), case) end
   end
 end)
 
 tap.group("SentencePiece, special tokens", function()
-  local path = "t/golden/text/kinds-suffix.model"
+  local path = lib.models.suffix
   local plain, listed = rille.tokenizer(path), rille.tokenizer(path, {special = {"<mask>", "</s>"}})
   local ids = listed:encode("the<mask>thing</s>")
   tap.is({#plain:encode("<mask>") > 1, listed:decode(ids), listed:encode("<s>")}, {true, "the thing ", plain:encode("<s>")},
@@ -161,7 +161,7 @@ tap.group("damage", function()
     if encoded then tok:decode(ids) elseif not ids:find("encode:", 1, true) then wrong[#wrong + 1] = ids end
   end
   local files = tap.list(golden.json, function(case) return {"d.json", file_of(case)} end)
-  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read("t/golden/text/kinds-" .. case.name .. ".model")} end
+  for _, case in ipairs(golden.sentencepiece) do files[#files + 1] = {"d.model", tap.read(lib.models[case.name])} end
   for _, file in ipairs(files) do
     if tap.share() then
       local name, s = file[1], file[2]
@@ -176,7 +176,7 @@ tap.group("damage", function()
       end
     end
   end
-  local model = tap.read("t/golden/text/kinds-suffix.model")
+  local model = tap.read(lib.models.suffix)
   for cut = 0, #model - 1, 7 do try("cut.model", model:sub(1, cut)) end
   tap.is(wrong, {}, ("%d damaged files are refused with their names, or work"):format(tried))
 end)

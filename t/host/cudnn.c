@@ -1,13 +1,13 @@
 /* cudnn.c - a cuDNN stand-in for hosts without GPUs, next to toolkit.c: the functions that the plug-in calls
- * (kernels/cuda/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as the real
- * library. A convolution is queued like a kernel launch, and computed when a thread waits for the launch (toolkit.c).
- * With FAKE_CUDA=noengine no convolution has an engine. As in the real library, convolutions of halves with an f32
- * result have no engine.
+ * (kernels/cuda/plugin/cudnn_abi.h). The stand-in checks attributes, their types and their order as strictly as
+ * the real library. A convolution is queued like a kernel launch, and computed when a thread waits for the launch
+ * (toolkit.c). With FAKE_CUDA=noengine no convolution has an engine. As in the real library, convolutions of halves
+ * with an f32 result have no engine.
  *
  * The plug-in must choose an engine from a list. The list begins with engines that the plug-in must reject, one of
  * each kind; an acceptable engine follows. An engine that must be rejected computes twice the right result, so that
  * the test notices a wrong choice. */
-#include "kernels/cuda/cudnn_abi.h"
+#include "kernels/cuda/plugin/cudnn_abi.h"
 #include "t/host/reals.h"
 #include "t/host/toolkit.h"
 

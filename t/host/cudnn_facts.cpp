@@ -1,12 +1,12 @@
-/* cudnn_facts.cpp - compiles only if kernels/cuda/cudnn_abi.h agrees with cuDNN's headers. */
+/* cudnn_facts.cpp - compiles only if kernels/cuda/plugin/cudnn_abi.h agrees with cuDNN's headers. */
 #include <cudnn.h>
 
-#include "kernels/cuda/cudnn_abi.h"
+#include "kernels/cuda/plugin/cudnn_abi.h"
 
 #include <type_traits>
 
 #define FACT(name, value) static_assert(CUDNN_##name == value, #name);
-#include "kernels/cuda/cudnn.def"
+#include "kernels/cuda/plugin/cudnn.def"
 #undef FACT
 
 /* size of a type, bytes; two types are alike in the ABI if they have one size, and both or neither are pointers */

@@ -1,7 +1,7 @@
 /* cudnn_real.cpp - asks the real cuDNN for engines on a host without a GPU. The test compiles
- * kernels/cuda/convolutions.cu unchanged, and gives cuDNN a text with the properties of a GPU in place of a handle.
+ * kernels/cuda/plugin/convolutions.cu unchanged, and gives cuDNN a text with the properties of a GPU in place of a handle.
  * Prints TAP. */
-#include "kernels/cuda/convolutions.cu"
+#include "kernels/cuda/plugin/convolutions.cu"
 
 #include <cstring>
 

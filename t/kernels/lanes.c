@@ -17,7 +17,7 @@
 #define LANES_FILE "kernels/cpu/rows/norm_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 #undef LANES_FILE
-#define LANES_FILE "kernels/cpu/base/random_level.inc"
+#define LANES_FILE "kernels/cpu/math/random_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
 enum { MOST = ROW_BLOCK + WIDE, NLEVEL = LEVEL_V4 + 1 };

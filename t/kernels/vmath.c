@@ -1,10 +1,10 @@
-/* vmath.c - tests that the vectorised functions keep the error bounds of kernels/cpu/base/vmath.h, and are exact
+/* vmath.c - tests that the vectorised functions keep the error bounds of kernels/cpu/math/vmath.h, and are exact
  * where libm is exact: at infinities, NaN, zeros and subnormals.
  *
  * The test tries every 9,973rd float. RILLE_LONG=1 tries all floats and prints the largest error. An argument
- * selects the function of that name. Doubles are tested with random values (kernels/cpu/base/vmath_f64.h). */
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+ * selects the function of that name. Doubles are tested with random values (kernels/cpu/math/vmath_f64.h). */
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 #include "t/lib/tap.h"
 
 enum { BLOCK = 1000, BLOCKS = 100 };
@@ -188,7 +188,7 @@ try_both(const struct both *b)
     ok(other == 0, "%s and its derivative in one call have the same bits as in two calls", b->name);
 }
 
-/* ---- doubles: the bounds of kernels/cpu/base/vmath_f64.h ---- */
+/* ---- doubles: the bounds of kernels/cpu/math/vmath_f64.h ---- */
 
 static long double
 sigmoid_l(long double x)

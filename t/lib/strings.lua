@@ -3,6 +3,15 @@
 
 local strings = {}
 
+-- SentencePiece models by name. The paths are written out, because a stored pass of a test depends on the files that are
+-- named in texts (.ci/prove).
+strings.models = {
+  bpe = "t/golden/text/kinds-bpe.model",
+  bytes = "t/golden/text/kinds-bytes.model",
+  suffix = "t/golden/text/kinds-suffix.model",
+  unigram = "t/golden/text/kinds-unigram.model",
+}
+
 -- Returns a splitmix64 generator: a function draw(n) that returns a number from 0 to n - 1.
 function strings.generator(seed)
   local state = seed
@@ -25,7 +34,7 @@ local function character(golden, block, draw)
   return utf8.char(c)
 end
 
--- Returns the string that a seed determines. golden: table of a file in t/golden with the fields blocks, bits, stray
+-- Returns the string that a seed determines. golden: table of golden cases with the fields blocks, bits, stray
 -- and skipped. valid: true: the string is valid UTF-8.
 function strings.generated(golden, seed, valid)
   local draw, out = strings.generator(seed), {}

@@ -201,6 +201,52 @@ tap.is(rille.grad(rille.pow(1, at_nan):sum(), {at_nan}):eq(0):sum():item(), 2, "
 local at_zero = rille.tensor({0, 2, -1}, {requires_grad = true})
 tap.is(rille.grad(rille.pow(0, at_zero):slice(0, 0, 2):sum(), {at_zero}):slice(0, 0, 2):eq(0):sum():item(), 2, "the gradient of 0^x is 0 at x >= 0")
 
+-- ---- gradients where an operand or a bound is NaN. The numbers are PyTorch's; dy = 1, 2, 3 ... ----
+
+local function pick(list, n) return rille.tensor(tap.list(#list, function(i) return list[i][n] end), {requires_grad = true}) end
+local function slopes(y, leaves)
+  local grads = {rille.grad((y * rille.arange(1, y.shape[1] + 1, {dtype = "f32"})):sum(), leaves)}
+  return tap.list(#grads, function(i)
+    return table.concat(tap.list(y.shape[1], function(k) return ("%g"):format(grads[i][k - 1]:item()) end), " ")
+  end)
+end
+do
+  local nan, combined, paired, pairs_of = 0 / 0, {}, {}, {}
+  for _, x in ipairs{nan, -1, 1, 5} do
+    for _, low in ipairs{nan, 0, 3} do
+      for _, high in ipairs{nan, 2} do
+        if x == x or low ~= 3 then combined[#combined + 1] = {x, low, high} end
+      end
+    end
+    for _, bound in ipairs{nan, 0} do paired[#paired + 1] = {x, bound} end
+  end
+  local x, low, high = pick(combined, 1), pick(combined, 2), pick(combined, 3)
+  tap.is(slopes(x:clamp(low, high), {x, low, high}), {"1 2 3 4 5 6 0 0 0 0 11 12 13 14 0 0 17 0 19 0 21 0",
+    "0 0 0 0 0 0 0 8 0 0 0 0 0 0 0 0 0 0 0 0 0 0", "0 0 0 0 0 0 0 0 0 10 0 0 0 0 0 16 0 0 0 20 0 22"}, "clamp between tensors")
+  local y, bound = pick(paired, 1), pick(paired, 2)
+  tap.is(slopes(y:clamp(bound), {y, bound}), {"1 2 3 0 5 6 7 8", "1 2 3 4 5 0 7 0"}, "clamp by a tensor from below")
+  tap.is(slopes(y:clamp(nil, bound), {y, bound}), {"1 2 3 4 5 0 7 0", "1 2 3 0 5 6 7 8"}, "clamp by a tensor from above")
+  local z = rille.tensor({nan, -1, 1, 5}, {requires_grad = true})
+  for _, case in ipairs{{nan, nan, "0 0 0 0"}, {nan, 2, "0 0 0 0"}, {nan, nil, "0 0 0 0"}, {0, nan, "0 0 0 0"}, {0, 2, "0 0 3 0"},
+    {0, nil, "0 0 3 4"}, {nil, nan, "0 0 0 0"}, {nil, 2, "0 2 3 0"}} do
+    tap.is(slopes(z:clamp(case[1], case[2]), {z}), {case[3]}, ("clamp between the numbers %s and %s"):format(case[1], case[2]))
+  end
+  for _, a in ipairs{nan, 1, 2} do
+    for _, b in ipairs{nan, 1, 2} do pairs_of[#pairs_of + 1] = {a, b} end
+  end
+  local a, b = pick(pairs_of, 1), pick(pairs_of, 2)
+  local lesser, greater = "1 2 3 4 2.5 6 7 0 4.5", "1 2 3 4 2.5 0 7 8 4.5"
+  tap.is(slopes(a:minimum(b), {a, b}), {lesser, greater}, "minimum: an operand beside NaN has the gradient, too")
+  tap.is(slopes(a:maximum(b), {a, b}), {greater, lesser}, "maximum: an operand beside NaN has the gradient, too")
+  for name, wants in pairs{max = {"0 6 0", "2 2 2", "3 0 3", "0 3 3"}, min = {"0 6 0", "2 2 2", "3 0 3", "6 0 0"}} do
+    for i, row in ipairs{{1, nan, 3}, {nan, nan, nan}, {nan, 2, nan}, {1, 2, 2}} do
+      local leaf = rille.tensor(row, {requires_grad = true})
+      local got = rille.grad(leaf[name](leaf) * 6, {leaf}):totable()
+      tap.is(("%g %g %g"):format(got[1], got[2], got[3]), wants[i], ("%s: the gradient is shared by its elements, row %d"):format(name, i))
+    end
+  end
+end
+
 -- ---- integers become 16-bit floats by one rounding ----
 
 for _, case in ipairs{{"bf16", 8}, {"f16", 11}} do

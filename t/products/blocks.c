@@ -1,8 +1,8 @@
-/* blocks.c - tests matrix products with block-quantised weights (kernels/cpu/gemm/blocks.c).
+/* blocks.c - tests matrix products with block-quantised weights (kernels/cpu/layers/blocks.c).
  *
  * On every CPU level of this machine, a product must equal the product with the decoded weights, for all row lengths
  * up to 5 blocks, and for numbers of all magnitudes. */
-#include "kernels/cpu/gemm/blocks.c"
+#include "kernels/cpu/layers/blocks.c"
 
 #include "runtime/data/rng.h"
 #include "runtime/tensor/half.h"

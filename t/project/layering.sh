@@ -34,15 +34,18 @@ sbp/solve
 sbp/proof
 boxing
 kernels/cpu/base
+kernels/cpu/math
 kernels/cpu/rows
 kernels/cpu/eltwise
 kernels/cpu/gemm
+kernels/cpu/layers
 kernels/cpu/attention
 kernels/cpu/conv
 kernels/op/base
 kernels/op/lib
 kernels/op
 kernels/cuda
+kernels/cuda/plugin
 kernels/exec
 actors/plan/model
 actors/plan/outline
@@ -65,6 +68,7 @@ actors/cluster/worker
 actors/session/core
 actors/session/run
 actors/session/build
+actors/session/scan
 actors/session/batch
 actors/session/step
 actors/session/planner

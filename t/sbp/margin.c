@@ -23,7 +23,7 @@ network(const struct net *n, int sweeps)
     struct dual d;
     struct cfn *c = cfn_new(n, cfn_scale(n), NULL);
     c->trail = &none;
-    if (!cfn_support(c)) cfn_free(&c);
+    if (!cfn_fold(c)) cfn_free(&c);
     if (!c) return trail_cut(&none, 0), NULL;
     dual_begin(&d, c);
     if (sweeps) dual_sweep(&d, sweeps);

@@ -322,7 +322,7 @@ bool coordinator_inhabited(const struct coordinator *c, int memory);
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);
 /* Returns the bytes that the coordinator uses for members, links and programs, to measure the cost of a large
- * cluster. */
+ * cluster (bench/scale.c). */
 size_t coordinator_bytes(const struct coordinator *c);
 
 #endif

@@ -13,7 +13,7 @@ struct val;
 /* Returns true if the random call draws other numbers in each micro-batch, even if its operands are the same in all
  * micro-batches. */
 bool draws_apart(const struct rille_session *s, const struct node *n);
-/* Sets the attributes of a random call (kernels/cpu/base/random.h): they say where the elements of the result are
+/* Sets the attributes of a random call (kernels/cpu/math/random.h): they say where the elements of the result are
  * in the whole batch. The calls that compute the gradient copy these attributes. */
 void draws_set(const struct rille_session *s, struct node *n);
 

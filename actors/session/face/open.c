@@ -3,7 +3,7 @@
 #include "actors/session/build/build_node.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/own_gradient.h"
-#include "actors/session/build/scan_grad.h"
+#include "actors/session/scan/scan_grad.h"
 #include "actors/session/build/update.h"
 #include "actors/session/core/cost.h"
 #include "actors/session/core/devices.h"

@@ -22,7 +22,7 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/math/vmath.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/arena.h"

@@ -15,7 +15,7 @@
 #include "kernels/cpu/attention/attention.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/math/vmath.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/rows/rows.h"

@@ -7,7 +7,7 @@
 #include "kernels/cpu/attention/attention.h"
 
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"

@@ -1,11 +1,11 @@
 /* tile.h - an interpreter for plain arithmetic that keeps the value in registers from step to step.
  *
- * A program is a list of steps. tile_run() executes the program for one tile of elements after the other. A tile
- * is eight vectors of the machine's width; the tile in registers is the program's value. A step computes with the
- * value and at most two operands in memory, or loads or stores the value. An operand in memory is a tile, or a
- * scalar: one element for the whole program, or one per row. So a chain of sums and products costs one load, one
- * store and the arithmetic. Results are bit-identical on every machine level and for every start of a tile,
- * because each operation rounds separately.
+ * docs/tile.md derives the loops. A program is a list of steps. tile_run() executes the program for one tile of
+ * elements after the other. A tile is eight vectors of the machine's width; the tile in registers is the program's
+ * value. A step computes with the value and at most two operands in memory, or loads or stores the value. An operand in
+ * memory is a tile, or a scalar: one element for the whole program, or one per row. So a chain of sums and products
+ * costs one load, one store and the arithmetic. Results are bit-identical on every machine level and for every start of
+ * a tile, because each operation rounds separately.
  *
  * On one Zen 5 core (AVX-512, bench/ops), a step takes 10 ps per element from registers, so a chain of ten sums
  * and products is memory-bound. The caller that makes a program owns it; any thread runs the program, which is

@@ -7,8 +7,8 @@
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/base/vmath.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 #include <math.h>
 #include <string.h>

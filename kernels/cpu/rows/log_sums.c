@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/base/transpose.h"
 #include "kernels/cpu/rows/rows.h"
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 extern const struct op op_add, op_cast, op_cos, op_div, op_eq, op_exp, op_exp_sum, op_expand, op_line_sum, op_log,
-    op_logical_or, op_matmul, op_max, op_mul, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin, op_slice,
-    op_square, op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
+    op_logical_or, op_matmul, op_max, op_mul, op_ne, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin,
+    op_slice, op_square, op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
 
 struct val *
 b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
@@ -440,7 +440,8 @@ b_share(struct build *b, const struct node *n, struct val *dout)
 {
     const struct attr *axis = &n->attr[0];
     struct val *x = n->in[0];
-    struct val *taken = b_cast(b, b_call2(b, &op_eq, x, b_keepdim(b, n, n->out[0])), x->type.dtype);
+    struct val *equal = b_call2(b, &op_eq, x, b_keepdim(b, n, n->out[0])), *nan = b_call2(b, &op_ne, x, x);
+    struct val *taken = b_cast(b, b_call2(b, &op_logical_or, equal, nan), x->type.dtype);
     struct val *count = b_sum_wide(b, taken, axis->list, axis->n, true);
     return b_mul(b, taken, b_narrow(b, b_div(b, b_keepdim(b, n, dout), count), &x->type));
 }

@@ -17,7 +17,7 @@
 #include "sbp/rule.h"
 
 /* Turns C++ code into the text of a GPU body, such as the field `element` or `line` of a record;
- * kernels/cuda/source.h lists the names that the code may use. */
+ * docs/gpu-bodies.md lists the names that the code may use. */
 #define BODY(...) #__VA_ARGS__
 
 /* The attribute tf32 of products and convolutions, set by rille_allow_tf32(). */

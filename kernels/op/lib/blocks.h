@@ -2,7 +2,7 @@
 #ifndef RILLE_KERNELS_OP_BLOCKS_H
 #define RILLE_KERNELS_OP_BLOCKS_H
 
-#include "kernels/cpu/gemm/blocks.h"
+#include "kernels/cpu/layers/blocks.h"
 #include "kernels/op/base/op_impl.h"
 
 /* The attribute `kind`, which must be the first. */

@@ -31,7 +31,7 @@ typedef double real; /* element type in the C function */
     }                                                                                                                  \
     static const char integers_text[] = #__VA_ARGS__
 /* Defines block(), the fast f32 function (block_f32) of an operator with one operand, from a function of
- * kernels/cpu/base/vmath.h. */
+ * kernels/cpu/math/vmath.h. */
 #define BLOCK(vec)                                                                                                     \
     static void block(const struct call *c, int64_t n, const float *const *x, float *y)                                \
     {                                                                                                                  \

@@ -2,7 +2,7 @@
 #ifndef RILLE_KERNELS_OP_EXPERTS_H
 #define RILLE_KERNELS_OP_EXPERTS_H
 
-#include "kernels/cpu/gemm/experts.h"
+#include "kernels/cpu/layers/experts.h"
 #include "kernels/op/base/op_impl.h"
 
 /* Returns the text of operand x in the SBP rule. */

@@ -74,10 +74,8 @@ check_text(const char *what, const char *path, size_t most, size_t at, const cha
     return n > most - at ? fail(E_IO, "%s: %s is longer than %zu bytes", what, path, most) : 0;
 }
 
-/* Reads a file. most: maximum number of bytes, if the file must be a text; 0: the file may have any bytes and any
- * length. */
-static int
-read_stream(const char *what, const char *path, size_t most, char **out, size_t *n)
+int
+file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n)
 {
     struct str text = {0};
     char block[1 << 16];
@@ -86,7 +84,7 @@ read_stream(const char *what, const char *path, size_t most, char **out, size_t 
     FILE *f = fopen(path, "r");
     if (!f) return fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
     while (!status && (got = fread(block, 1, sizeof block, f)) > 0) {
-        if (most) status = check_text(what, path, most, text.len, block, got);
+        status = check_text(what, path, most, text.len, block, got);
         if (!status) str_addn(&text, block, got);
     }
     if (!status && ferror(f)) status = fail(E_IO, "%s: %s cannot be read: %s", what, path, strerror(errno));
@@ -98,16 +96,4 @@ read_stream(const char *what, const char *path, size_t most, char **out, size_t 
     *n = text.len;
     *out = text.text ? text.text : calloc(1, 1);
     return 0;
-}
-
-int
-file_read(const char *what, const char *path, char **out, size_t *n)
-{
-    return read_stream(what, path, 0, out, n);
-}
-
-int
-file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n)
-{
-    return read_stream(what, path, most, out, n);
 }

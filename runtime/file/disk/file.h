@@ -23,10 +23,8 @@ int file_finish(struct file_out *out);
 /* Writes a file of n bytes. E_IO. */
 int file_write(const char *what, const char *path, const char *text, size_t n);
 
-/* Reads a complete file of n bytes, and appends a 0 byte. The caller frees *out. E_IO. */
-int file_read(const char *what, const char *path, char **out, size_t *n);
-/* Reads a text of at most `most` bytes. E_IO, also if the file contains a 0 byte: such a file is no text, and a
- * device like /dev/zero would never end. */
+/* Reads a text of at most `most` bytes, and appends a 0 byte. The caller frees *out. E_IO, also if the file contains a
+ * 0 byte: such a file is no text, and a device like /dev/zero would never end. */
 int file_read_text(const char *what, const char *path, size_t most, char **out, size_t *n);
 
 #endif

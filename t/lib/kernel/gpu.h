@@ -5,7 +5,6 @@
 #define RILLE_T_GPU_H
 
 #include "runtime/device/device_cuda.h"
-#include "runtime/file/disk/file.h"
 #include "t/lib/kernel/trial.h"
 
 #include <dlfcn.h>
@@ -161,13 +160,16 @@ gpu_compile(int n, const char *const *name, const char *const *text)
 static inline void *
 gpu_kernel(const char *name)
 {
-    char path[256], *binary = NULL;
-    size_t bytes = 0;
+    char path[256], block[1 << 16];
+    struct str binary = {0};
     void *kernel = NULL;
     gpu_path(name, path, sizeof path);
-    if (file_read("a kernel", path, &binary, &bytes)) gpu_try("it was not compiled", name);
-    gpu_try(gpu_plugin->load(0, binary, bytes, name, &kernel), name);
-    free(binary);
+    FILE *f = fopen(path, "r");
+    if (!f) gpu_try("it was not compiled", name);
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) str_addn(&binary, block, n);
+    fclose(f);
+    gpu_try(gpu_plugin->load(0, str_text(&binary), binary.len, name, &kernel), name);
+    str_free(&binary);
     return kernel;
 }
 

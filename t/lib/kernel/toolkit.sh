@@ -1,4 +1,4 @@
-# toolkit.sh - builds the real plug-in (kernels/cuda) with a simulated CUDA toolkit, t/host/toolkit.c, and the headers
+# toolkit.sh - builds the real plug-in (kernels/cuda/plugin) with a simulated CUDA toolkit, t/host/toolkit.c, and the headers
 # of the installed toolkit. Before reading this file, read tap.sh and set $own, $build and $root as plugin.sh does.
 # Ends the test if no toolkit is installed. Sets $rille to a copy of the program in $dir, next to this plug-in.
 nvcc=$(sed -n 's/^CMAKE_CUDA_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
@@ -16,7 +16,7 @@ make_toolkit() {
     t/host/toolkit.c t/host/cublaslt.c t/host/cudnn.c $([ ! -f "$headers/nccl.h" ] || echo t/host/nccl.c) -ldl -lm
 }
 make_plugin() {
-  for file in kernels/cuda/*.cu; do set -- "$@" -x c++ "$file"; done
+  for file in kernels/cuda/plugin/*.cu; do set -- "$@" -x c++ "$file"; done
   c++ -std=c++17 -Wall -Wextra -Werror -shared -fPIC -DCUDART_MAJOR=99 -DCUDA_LIBRARIES="\"$dir\"" -I"$root" -isystem "$headers" \
     "$@" -x none -o "$dir/librille-cuda.so" "$dir/libtoolkit.so"
 }

@@ -9,7 +9,7 @@
  * More than BLOCKS_FEW rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
  * compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/gemm/blocks.h"
+#include "kernels/cpu/layers/blocks.h"
 
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/team.h"
@@ -146,7 +146,7 @@ enum manner { UNSCALED, SCALED, SCALED_APART }; /* number of scales per 32 numbe
 #define LEVEL(name) name##_v4
 #define AT_LEVEL    X86_V4_VNNI
 #define WORDS       32
-#include "kernels/cpu/gemm/blocks_level.inc"
+#include "kernels/cpu/layers/blocks_level.inc"
 #undef LEVEL
 #undef AT_LEVEL
 #undef WORDS
@@ -154,7 +154,7 @@ enum manner { UNSCALED, SCALED, SCALED_APART }; /* number of scales per 32 numbe
 #define LEVEL(name) name##_v3
 #define AT_LEVEL    X86_V3
 #define WORDS       16
-#include "kernels/cpu/gemm/blocks_level.inc"
+#include "kernels/cpu/layers/blocks_level.inc"
 
 static const struct {
     const char *name;

@@ -13,7 +13,7 @@
 
 enum {
 #define FACT(name, value) DNN_##name = value,
-#include "kernels/cuda/cudnn.def"
+#include "kernels/cuda/plugin/cudnn.def"
 #undef FACT
 };
 

@@ -1,9 +1,9 @@
 /* experts.c - multiplies each row by the matrix (expert) that its id selects. Gathers the rows of each expert first. */
-#include "kernels/cpu/gemm/experts.h"
+#include "kernels/cpu/layers/experts.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/blocks.h"
+#include "kernels/cpu/layers/blocks.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/base/team.h"

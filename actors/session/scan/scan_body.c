@@ -1,5 +1,5 @@
 /* scan_body.c - writes nodes as the body of a scan, and adds the scan. */
-#include "actors/session/build/scan_body.h"
+#include "actors/session/scan/scan_body.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/session.h"
 

@@ -9,7 +9,7 @@
  *    AVX-512   exp 0.7 (16), log 0.9, tanh 1.8 (18), erf 1.3, sin 0.7, pow 3.5 (21)
  *    Zen 4     pow 3.8, pow of floats 2.3 */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/base/vmath_f64.h"
+#include "kernels/cpu/math/vmath_f64.h"
 
 #include "runtime/base/simd.h"
 

@@ -16,7 +16,7 @@
  * A Zen 4 core multiplies once per cycle and adds in parallel, so of two equivalent formulas the one with fewer
  * products is faster. */
 #pragma GCC optimize("O3", "no-trapping-math", "schedule-insns")
-#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/math/vmath.h"
 
 #include "runtime/base/base.h"
 #include "runtime/base/simd.h"

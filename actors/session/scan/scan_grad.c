@@ -12,8 +12,8 @@
  * them; an example is a gradient that is differentiated again. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/grad.h"
-#include "actors/session/build/scan_grad.h"
-#include "actors/session/build/scan_body.h"
+#include "actors/session/scan/scan_grad.h"
+#include "actors/session/scan/scan_body.h"
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
 

@@ -6,7 +6,7 @@
  * values. */
 #include "actors/session/build/build.h"
 #include "actors/session/build/call.h"
-#include "actors/session/build/scan_body.h"
+#include "actors/session/scan/scan_body.h"
 #include "actors/session/core/face.h"
 
 #include "kernels/op/base/table.h"

@@ -6,14 +6,14 @@
  * A batch of at most ROWS rows has two blocks, for two threads, although a block of half as many rows takes a
  * twentieth more time per row. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/gemm/recurrent.h"
+#include "kernels/cpu/layers/recurrent.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/variants.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/transpose16.h"
-#include "kernels/cpu/base/vmath.h"
+#include "kernels/cpu/math/vmath.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 #include "runtime/base/stop.h"

@@ -10,9 +10,9 @@
  *
  * cuDNN requires that only one thread at a time uses a handle or a plan, so each GPU has a lock. A handle uses
  * CUDA's per-thread stream, so a thread's launches stay in order. */
-#include "kernels/cuda/plugin.h"
+#include "kernels/cuda/plugin/plugin.h"
 
-#include "kernels/cuda/cudnn_abi.h"
+#include "kernels/cuda/plugin/cudnn_abi.h"
 
 #include <algorithm>
 #include <memory>

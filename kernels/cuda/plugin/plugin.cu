@@ -12,7 +12,7 @@
  * Every function selects its GPU first, because a new thread starts on GPU 0, which may belong to another process.
  * No work uses CUDA's default stream. The default stream waits for all other streams, and one of these may wait
  * for another GPU. */
-#include "kernels/cuda/plugin.h"
+#include "kernels/cuda/plugin/plugin.h"
 
 #include <atomic>
 #include <cstdio>

@@ -5,7 +5,7 @@
  * The words are written to the workspace and converted to values in place. The caller reads the requested values
  * there. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/base/random.h"
+#include "kernels/cpu/math/random.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/lanes.h"
@@ -17,7 +17,7 @@
 #include <immintrin.h>
 #endif
 
-#define LANES_FILE "kernels/cpu/base/random_level.inc"
+#define LANES_FILE "kernels/cpu/math/random_level.inc"
 #include "kernels/cpu/base/lanes_levels.inc"
 
 /* ---- converting random words to numbers ---- */
