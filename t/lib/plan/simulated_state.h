@@ -30,7 +30,7 @@ struct trial {
     bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
     bool mutes_again;      /* a connection that replaces one that carried nothing may carry nothing, too */
     bool only_flaps;       /* no connection is down for longer than a tick */
-    int ticks;             /* simulated time of a training without a last step (simulated_day.h); 0: RUNS steps */
+    int ticks;             /* simulated time of a training without a last step; 0: RUNS steps */
     int hangs_at, hanging; /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
 
