@@ -1,5 +1,6 @@
 /* Tests of actors/cluster/controller/controller.c: a worker that joins last and leaves at once. The controller must
- * report the loss with the worker's reason, and must not start the job without this worker. */
+ * report the loss with the worker's reason, and must not start the job without this worker. Workers that run already
+ * must get answers while the controller starts others. */
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
 #include "kernels/exec/identity.h"
@@ -10,7 +11,7 @@
 
 #include <poll.h>
 
-enum { PATIENCE_MS = 60000, ROUNDS = 8 };
+enum { PATIENCE_MS = 60000, LONG_MS = 2000, ROUNDS = 8, MANY = 4 };
 
 static void
 say(struct link *l, struct packet p)
@@ -23,8 +24,21 @@ say(struct link *l, struct packet p)
     str_free(&bytes);
 }
 
-/* Runs a worker process (arguments: worker ADDRESS RANK; secret on stdin) that sends HELLO and LEAVE. The process
- * then waits to be killed, so that the controller can learn of the departure only from the LEAVE packet. */
+/* Writes a byte to a descriptor now, and another one after an answer of the controller. */
+static void
+report_answer(struct link *l, int fd)
+{
+    const void *bytes;
+    size_t n;
+    int peer;
+    if (write(fd, "s", 1) != 1) return;
+    for (int i = 0; i < PATIENCE_MS && !link_receive(l, LINK_CONTROL, &peer, &bytes, &n); i++) poll(NULL, 0, 1);
+    if (write(fd, "a", 1) != 1) return;
+}
+
+/* Runs a worker process (arguments: worker ADDRESS RANK REPORT; secret on stdin) that sends HELLO and LEAVE; before
+ * LEAVE, it reports the controller's answer to the descriptor REPORT, unless that is 0. The process then waits to be
+ * killed, so that the controller can learn of the departure only from the LEAVE packet. */
 static int
 leave_at_once(char **argv)
 {
@@ -49,28 +63,57 @@ leave_at_once(char **argv)
     if (read(0, secret, sizeof secret) != sizeof secret || link_join(argv[2], NULL, &l)) return 1;
     for (int i = 0; i < PATIENCE_MS && link_state(l) != LINK_UP; i++) poll(NULL, 0, 1);
     say(l, hello);
+    if (atoi(argv[4])) report_answer(l, atoi(argv[4]));
     say(l, (struct packet){.kind = PACKET_LEAVE, .text = span_text("left at once")});
     poll(NULL, 0, PATIENCE_MS);
     return 1;
 }
 
+struct reports { /* reports of worker 0 while the controller starts others */
+    int pipe[2], n;
+};
+
+/* Waits for a report of worker 0, as if the start of another worker took long. */
+static void
+count_reports(struct reports *r)
+{
+    struct pollfd fd = {.fd = r->pipe[0], .events = POLLIN};
+    char byte;
+    if (r->n < 2 && poll(&fd, 1, LONG_MS) == 1) r->n += read(r->pipe[0], &byte, 1) == 1;
+    poll(NULL, 0, 20); /* lets the packet arrive */
+}
+
 static int
 start(void *arg, int rank, const char *address, const unsigned char secret[RILLE_SECRET], int *pid)
 {
+    struct reports *reports = arg;
     int end[2];
-    char text[16];
-    UNUSED(arg);
+    char text[16], report[16];
     snprintf(text, sizeof text, "%d", rank);
+    snprintf(report, sizeof report, "%d", reports && rank == 0 ? reports->pipe[1] : 0);
+    if (reports && rank > 0) count_reports(reports);
     if (pipe(end) || write(end[1], secret, RILLE_SECRET) != RILLE_SECRET) return -1;
     *pid = fork();
     if (*pid == 0) {
         dup2(end[0], 0);
-        execl("/proc/self/exe", "hasty", "hasty", "worker", address, text, (char *)NULL);
+        execl("/proc/self/exe", "hasty", "hasty", "worker", address, text, report, (char *)NULL);
         _exit(1);
     }
     close(end[0]);
     close(end[1]);
     return *pid < 0;
+}
+
+static void
+test_answers(void)
+{
+    struct reports r = {0};
+    struct rille_workers w = {.workers = MANY, .start = start, .arg = &r, .started = MANY, .devices = "cpu:1"};
+    struct rille_options o = {.cluster = &w};
+    struct rille_session *s = NULL;
+    if (pipe(r.pipe)) diag("no pipe");
+    rille_open(&o, &s);
+    ok(r.n == 2, "a worker gets an answer while the controller starts others (%d reports)", r.n);
 }
 
 int
@@ -90,5 +133,6 @@ main(int argc, char **argv)
     }
     ok(named == ROUNDS, "a worker that joins and leaves at once is lost, with its reason (%d of %d times)", named,
        ROUNDS);
+    test_answers();
     return done();
 }

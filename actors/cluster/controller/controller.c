@@ -472,8 +472,11 @@ start_worker(struct cluster *c, int rank)
 int
 control_start_absent(struct cluster *c)
 {
-    for (int r = 0; r < c->options.started; r++)
-        if (coordinator_member(c->c, r)->state == MEMBER_ABSENT && !c->process[r].ends.pid) TRY(start_worker(c, r));
+    for (int r = 0; r < c->options.started; r++) {
+        if (coordinator_member(c->c, r)->state != MEMBER_ABSENT || c->process[r].ends.pid) continue;
+        TRY(start_worker(c, r));
+        cluster_pump(c); /* answers the workers that run already: to start many takes longer than a worker waits */
+    }
     return 0;
 }
 
@@ -556,8 +559,8 @@ open_all(struct cluster *c)
     TRY(open_link(c));
     TRY(segment_new(host_memory(), &c->hosts.own));
     TRY(open_coordinator(c));
-    if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
+    if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
     if (pthread_create(&c->thread, NULL, cluster_thread, c))
         return fail(E_BUS, "the thread that watches the workers could not be started");
     c->started = true;

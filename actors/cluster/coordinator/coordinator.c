@@ -249,11 +249,12 @@ is_unheard(const struct coordinator *c, int rank)
     return c->member[speaker].info.missed > (int)c->every;
 }
 
-/* Returns the number of ticks without a heartbeat after which a member is lost. */
+/* Returns the number of ticks without a heartbeat after which a member is lost. While processes start, their hosts are
+ * loaded, so the limit is the largest one until the epoch is formed. */
 static int
 silence_of(const struct coordinator *c, const struct member *m)
 {
-    int every = (int)c->every, gap = m->gap / 8;
+    int every = (int)c->every, gap = c->phase < CLUSTER_IDLE ? SILENCE_GROWTH * every : m->gap / 8;
     return c->options.silence * MAX(every, MIN(gap, SILENCE_GROWTH * every));
 }
 

@@ -76,8 +76,8 @@ worker_work(void *arg, const struct work *work)
         if (work->kind == WORK_FORM) w->bus = -1;
         if (work->kind == WORK_FORM) j->bus = (int)work->packet->threads;
         if (work->kind == WORK_FORM) memcpy(j->slot, work->packet->slots.bytes, work->packet->slots.n);
-        if (work->kind == WORK_FORM && work->packet->segment.n == 1 && work->packet->bus.n > 0)
-            j->memory = work->packet->segment.bytes[0] - 'a', j->made = work->packet->made;
+        if (work->kind == WORK_FORM && work->packet->segment.n == 2 && work->packet->bus.n > 0)
+            j->memory = memory_of((const char *)work->packet->segment.bytes), j->made = work->packet->made;
     } else {
         wrong(s, "work without end");
     }
@@ -89,20 +89,16 @@ worker_word(void *arg, int rank, enum beat_word which)
     struct sim_worker *w = arg;
     if (w->bus < 0 || rank < 0 || rank >= w->of->world) return NULL;
     bool last = w->bus == w->of->nbus - 1; /* false if the worker has not mapped the bus of the last epoch yet */
-    if (last && w->of->host[w->bus][rank] != w->host) wrong(w->of, "a heartbeat is left on another host");
-    return &w->of->word[w->bus][rank][which];
+    if (last && w->of->host[w->bus % EPOCHS][rank] != w->host) wrong(w->of, "a heartbeat is left on another host");
+    return &w->of->word[w->bus % EPOCHS][rank][which];
 }
 
 /* Starts a worker process on a host. The worker asks for the rank; -1: any rank. */
-static void
+static struct sim_worker *
 worker_start(struct cluster *s, int rank, int host, const unsigned char secret[CLUSTER_ID])
 {
-    if (s->nworker == WORKERS) {
-        wrong(s, "workers without end");
-        return;
-    }
-    int i = s->nworker++;
-    struct sim_worker *w = &s->worker[i];
+    struct sim_worker *w = new_worker(s);
+    if (!w) return NULL;
     struct member_env env = {w, worker_send, worker_work, worker_word};
     struct member_options o = {.hello = {.kind = PACKET_HELLO,
                                          .protocol = WIRE_VERSION,
@@ -112,43 +108,32 @@ worker_start(struct cluster *s, int rank, int host, const unsigned char secret[C
                                          .devices = span_text("cpu:1"),
                                          .name = span_text("sim"),
                                          .kernels = span_text("1"),
-                                         .isa = isa_of(s, i),
-                                         .pid = (uint32_t)i + 1,
+                                         .isa = isa_of(s, s->nstart - 1),
+                                         .pid = (uint32_t)w->pid,
                                          .rank = rank,
                                          .link = {w->link, CLUSTER_ID},
                                          .secret = {w->secret, CLUSTER_ID}},
                                .silence = 60};
-    memcpy(w->link, &s->nworker, sizeof s->nworker);
+    memcpy(w->link, &s->nstart, sizeof s->nstart);
     memcpy(w->secret, secret, CLUSTER_ID);
-    w->of = s;
     w->life = s->life;
     w->alive = true;
-    w->index = w->peer = i;
     w->rank = rank;
     w->host = host;
     w->memory = w->bus = -1;
     w->member = member_new(&o, &env);
     member_linked(w->member);
+    return w;
 }
 
 /* Starts a worker with the rank's secret, as the coordinator does. */
 static void
 start_for(struct cluster *s, int rank)
 {
-    s->started[rank] = s->nworker;
-    memcpy(s->secret[rank], &s->nworker, sizeof s->nworker);
+    memcpy(s->secret[rank], &s->nstart, sizeof s->nstart);
     s->secret[rank][CLUSTER_ID - 1] = 1;
-    worker_start(s, rank, rank % s->trial.hosts, s->secret[rank]);
-}
-
-static void
-worker_kill(struct sim_worker *w)
-{
-    w->alive = false;
-    w->njob = w->nfile = 0;
-    queue_clear(&w->up);
-    queue_clear(&w->stale);
-    queue_clear(&w->down);
+    const struct sim_worker *w = worker_start(s, rank, rank % s->trial.hosts, s->secret[rank]);
+    s->started[rank] = w ? w->index : -1;
 }
 
 /* Prepares the communicator of a run. The owner of slot 0 makes an id and sends it to the other workers, which
@@ -192,12 +177,12 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     uint32_t rank = (uint32_t)member_rank(w->member);
     struct have have = {.program = j.program, .text = "", .digest = digest, .outline = digest};
     struct made made = {.text = "", .port = "port"};
-    char name[2] = "";
-    for (int i = 0; i < j.nlost; i++) worker_kill(&s->worker[j.lost[i] - 1]);
+    char name[3] = "";
+    for (int i = 0; i < j.nlost; i++) kill_pid(s, j.lost[i]);
     if (j.kind == WORK_MAKE && j.flags & MAKE_MEMORY) {
         if (j.flags & MAKE_FRESH) w->memory = make_memory(s), w->made = j.epoch;
         if (w->memory < 0) wrong(s, "a worker is to keep a memory that it has not");
-        name[0] = (char)('a' + w->memory);
+        name_memory(w->memory, name);
         made.segment = made.bus = name;
     }
     if (j.kind == WORK_MAKE) member_made(w->member, j.epoch, &made);
@@ -211,7 +196,7 @@ worker_execute(struct cluster *s, struct sim_worker *w)
     bool stop = w->stop == j.run, fails = !stop && s->trial.may_fail && pick(s, 40) == 0;
     uint64_t *value = s->memory[w->memory];
     for (int i = 0; i < s->world && !stop && !fails; i++)
-        if (w->slot[i].owner == rank) value[i] = value[i] * 6364136223846793005ull + (uint64_t)(s->step + i + 1);
+        if (w->slot[i].owner == rank) value[i] = after_step(value[i], s->step, i);
     if (fails) s->failing = true;
     struct run_end e = {.epoch = j.epoch,
                         .run = j.run,
@@ -255,6 +240,7 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
+    if (s->trial.ticks && peer < w->first) return; /* a connection of an earlier worker */
     /* The controller kills a lost worker of its own host before it continues. A lost worker of the other host is
      * killed by the workers that map the same segment; `others` is true if such workers exist. */
     bool others = false;
@@ -365,6 +351,7 @@ on_tell(void *arg, const struct notice *n)
     if (s->step % 2) return;
     s->saved_step = s->step;
     read_values(s, s->saved);
+    if (s->trial.ticks) check_saved(s);
     kept_begin(s);
 }
 
@@ -403,7 +390,7 @@ start_newcomer(struct cluster *s)
         const struct sim_worker *w = &s->worker[i];
         nwaiting += w->alive && w->host == host && w->rank < 0 && member_rank(w->member) < 0;
     }
-    if (nwaiting < 2 && s->nworker < WORKERS) worker_start(s, -1, host, none);
+    if (nwaiting < 2 && has_room(s, 1)) worker_start(s, -1, host, none);
 }
 
 /* Starts a worker for every absent rank. */
@@ -428,7 +415,7 @@ recover(struct cluster *s)
     }
     bool fewer = s->trial.fewer && alive > 0 && coordinator_memories(s->c) && pick(s, 2);
     int workers = fewer ? alive : alive + lost;
-    if (s->nworker + lost > (int)countof(s->worker)) workers = MAX(alive, 1);
+    if (!has_room(s, lost)) workers = MAX(alive, 1);
     while (coordinator_recover(s->c, workers)) /* at least one worker per memory segment is needed */
         if (++workers > alive + lost) {
             wrong(s, "recovery is refused");
@@ -452,7 +439,7 @@ program_turn(struct cluster *s)
         begin_epoch(s);
     } else if (s->takes_over && pick(s, 20) == 0) {
         start_absent(s);
-    } else if (phase == CLUSTER_IDLE && s->formed && !s->running && s->step < RUNS) {
+    } else if (phase == CLUSTER_IDLE && s->formed && !s->running && (s->trial.ticks || s->step < RUNS)) {
         if (s->filing.on && s->filing.loads) return;
         if (kept_turn(s)) return;
         if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
@@ -607,7 +594,7 @@ coordinator_begin(struct cluster *s)
 static void
 misfortune(struct cluster *s)
 {
-    if (s->trial.restarts && s->nworker + 2 * s->world <= WORKERS && fault(s, 1000)) {
+    if (s->trial.restarts && has_room(s, 2 * s->world) && fault(s, 1000)) {
         coordinator_begin(s);
         return;
     }
@@ -671,10 +658,10 @@ worker_end(struct cluster *s, struct sim_worker *w)
     bool orphan = w->status == LEAVE_ORPHAN, again = orphan && (s->trial.keep || member_rank(w->member) < 0);
     worker_kill(w);
     if (!s->trial.keep || !orphan) gone(s, w, "ended");
-    if (!again || s->nworker == WORKERS) return;
-    worker_start(s, rank, w->host, w->secret);
-    s->worker[s->nworker - 1].kept = w->life != s->life;
-    kept_pass_on(s, w, &s->worker[s->nworker - 1]);
+    if (!again || !has_room(s, 1)) return;
+    struct sim_worker *next = worker_start(s, rank, w->host, w->secret);
+    next->kept = w->life != s->life;
+    kept_pass_on(s, w, next->keeps);
 }
 
 static void
@@ -688,6 +675,7 @@ worker_turn(struct cluster *s)
         queue_clear(&w->stale);
         if (w->njob && pick(s, 60) == 0) worker_execute(s, w);
         if (w->nfile && pick(s, 60) == 0) worker_file(s, w);
+        if (s->trial.ticks && pick(s, 4000) == 0) worker_kill(w);
         return;
     }
     if (w->life != s->life && !w->silent && pick(s, 8) == 0) {

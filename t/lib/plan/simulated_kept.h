@@ -10,21 +10,42 @@
 
 #include "t/lib/plan/simulated_state.h"
 
+/* SEGMENTS: largest number of segments of an epoch; KEPT: largest number of segments of earlier coordinators */
+enum { SEGMENTS = WORLD + 1, KEPT = 2 * SEGMENTS };
+
+/* Checks the numbers of a snapshot of a training without a last step: they must be those of its step without faults. */
+static void
+check_saved(struct cluster *s)
+{
+    const uint64_t *want = s->step > s->modelled ? s->model : s->history[s->step % HISTORY];
+    if (s->modelled - s->step >= HISTORY) wrong(s, "the program goes back too far");
+    for (; s->modelled < s->step; s->modelled++)
+        for (int r = 0; r < s->world; r++) s->model[r] = after_step(s->model[r], s->modelled, r);
+    if (memcmp(s->saved, want, sizeof s->saved)) wrong(s, "the numbers are others than without faults");
+}
+
 static void
 kept_begin(struct cluster *s)
 {
-    memcpy(s->history[s->saved_step], s->saved, sizeof s->saved);
-    s->keeping.on = s->trial.keep && s->trial.restarts;
+    memcpy(s->history[s->saved_step % HISTORY], s->saved, sizeof s->saved);
+    s->keeping.on = s->trial.keep && (s->trial.restarts || s->trial.ticks);
     s->keeping.next = 0;
     if (s->keeping.on) s->keeping.number++;
 }
 
-/* Returns the segment of a host in this epoch. */
+/* Lists the segments of this epoch: the coordinator's, and that of each other host with workers. Returns their number.
+ */
 static int
-segment_of(const struct cluster *s, int host)
+list_segments(const struct cluster *s, int segment[SEGMENTS])
 {
-    int keeper = host ? coordinator_keeper(s->c, host) : -1;
-    return host ? s->worker[coordinator_member(s->c, keeper)->peer % WORKERS].memory : s->own;
+    int n = 0;
+    for (int m = 0; m < coordinator_memories(s->c); m++) {
+        bool own = coordinator_memory(s->c, m)->own;
+        int keeper = own ? -1 : coordinator_keeper(s->c, m);
+        if (own) segment[n++] = s->own;
+        if (keeper >= 0) segment[n++] = s->worker[coordinator_member(s->c, keeper)->peer % WORKERS].memory;
+    }
+    return n;
 }
 
 static struct str
@@ -42,17 +63,18 @@ note_of(const struct cluster *s)
 static void
 kept_write_next(struct cluster *s)
 {
-    int host = s->keeping.next % s->trial.hosts, part = s->keeping.next / s->trial.hosts, turn = s->keeping.turn;
-    struct sim_head *h = &s->head[segment_of(s, host)];
+    int segment[SEGMENTS], n = list_segments(s, segment), part = s->keeping.next / n, turn = s->keeping.turn;
+    struct sim_head *h = &s->head[segment[s->keeping.next % n]];
     struct str note = note_of(s);
-    unsigned char job[KEPT_JOB] = {(unsigned char)s->life};
+    unsigned char job[KEPT_JOB] = {0};
     size_t half = note.len / 2;
+    memcpy(job, &s->life, sizeof s->life);
     if (part == 0) memset(h->note[turn], 0xff, sizeof h->note[turn]);
     if (part == 0) memcpy(h->note[turn], note.text, half);
     if (part == 1) memcpy(h->note[turn] + half, note.text + half, note.len - half);
     if (part == 2) h->slot[turn] = kept_slot_of(s->keeping.number, job, (uint64_t)turn, &note);
     str_free(&note);
-    if (++s->keeping.next < 3 * s->trial.hosts) return;
+    if (++s->keeping.next < 3 * n) return;
     s->keeping.on = false;
     s->keeping.turn = 1 - turn;
     s->keeping.complete = s->saved_step;
@@ -68,24 +90,25 @@ read_state(const struct sim_head *h, int i, struct sim_state *out)
     return true;
 }
 
-/* A worker that has lost its coordinator passes on its memory, if that has a complete note, and what it kept before. */
+/* Sets keeps to what the next process of a worker keeps, after the loss of its coordinator: the worker's memory, if
+ * that has a complete note, and what the worker kept before. */
 static void
-kept_pass_on(const struct cluster *s, const struct sim_worker *from, struct sim_worker *to)
+kept_pass_on(const struct cluster *s, const struct sim_worker *from, int keeps[2])
 {
     struct sim_state state;
     const struct sim_head *h = from->memory >= 0 ? &s->head[from->memory] : NULL;
     bool any = h && (read_state(h, 0, &state) || read_state(h, 1, &state)) && from->life != s->life;
-    to->keeps[0] = any ? from->memory + 1 : from->keeps[0];
-    to->keeps[1] = any ? from->keeps[0] : from->keeps[1];
+    keeps[0] = any ? from->memory + 1 : from->keeps[0];
+    keeps[1] = any ? from->keeps[0] : from->keeps[1];
 }
 
 /* Lists the memories that workers of this epoch keep: those of the lowest rank of each host. */
 static int
-list_kept(const struct cluster *s, struct kept_memory list[4], int segment[4])
+list_kept(const struct cluster *s, struct kept_memory list[KEPT], int segment[KEPT])
 {
     struct sim_state state;
     int n = 0;
-    bool seen[2] = {false};
+    bool seen[SEGMENTS] = {false};
     for (int r = 0; r < s->world; r++) {
         const struct member_info *m = coordinator_member(s->c, r);
         const struct sim_worker *w = &s->worker[MAX(m->peer, 0) % WORKERS];
@@ -110,10 +133,10 @@ list_kept(const struct cluster *s, struct kept_memory list[4], int segment[4])
 static void
 kept_find(struct cluster *s)
 {
-    struct kept_memory list[4];
+    struct kept_memory list[KEPT];
     struct sim_state state;
     unsigned char job[KEPT_JOB];
-    int segment[4], n = list_kept(s, list, segment);
+    int segment[KEPT], n = list_kept(s, list, segment);
     int64_t newest = 0;
     uint64_t number = kept_choose(n, list, job);
     if (!number) return;
@@ -123,7 +146,8 @@ kept_find(struct cluster *s)
     for (int i = 0; i < 2 * n; i++) {
         if (list[i / 2].number[i % 2] != number || memcmp(list[i / 2].job, job, KEPT_JOB)) continue;
         read_state(&s->head[segment[i / 2]], i % 2, &state);
-        if (memcmp(state.value, s->history[state.step], sizeof state.value)) wrong(s, "a kept snapshot is torn");
+        if (memcmp(state.value, s->history[state.step % HISTORY], sizeof state.value))
+            wrong(s, "a kept snapshot is torn");
     }
     if (state.step < MIN(s->keeping.complete, newest)) wrong(s, "a complete snapshot is not found");
     memcpy(s->saved, state.value, sizeof s->saved);

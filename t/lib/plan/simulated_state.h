@@ -13,7 +13,7 @@
 
 /* RUNS: number of steps of the training; a snapshot follows the last step, too */
 enum { WORLD = 5, RUNS = 8, SILENCE = 8, STILL = 100, FAULTS = 6, STEPS = 400000 };
-enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32 };
+enum { WORKERS = (4 * FAULTS + 2) * WORLD, MEMORIES = WORKERS + FAULTS + 1, EPOCHS = 128, LOST = 32, HISTORY = 64 };
 
 struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 to 3; faults: number of faults to inject */
@@ -30,6 +30,7 @@ struct trial {
     bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
     bool mutes_again;      /* a connection that replaces one that carried nothing may carry nothing, too */
     bool only_flaps;       /* no connection is down for longer than a tick */
+    int ticks;             /* simulated time of a training without a last step; 0: RUNS steps */
     int hangs_at, hanging; /* hanging: the worker that hangs; hangs_at: the step at which it does, 0: none hangs */
 };
 
@@ -101,7 +102,10 @@ struct sim_worker {
     /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
      * started; life: number of its coordinator */
     int index, peer, rank, life;
-    int host; /* number of the worker's host; 0: the coordinator's host */
+    int pid;   /* 1 + number of workers started before */
+    int first; /* number of its first connection */
+    int ended; /* tick at which the process ended */
+    int host;  /* number of the worker's host; 0: the coordinator's host */
     /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
      * no heartbeats */
     bool broken, lasts;
@@ -158,13 +162,14 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
+    int nstart; /* number of workers started so far */
     int nworker, world, faults, flaps, resumed, muted, muted_again, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
     uint64_t memory[MEMORIES][WORLD]; /* by segment and rank: the numbers that runs change */
     /* nmemory: number of segments; own: index of the segment of the coordinator's host */
     int nmemory, own;
-    char segment[2];                                  /* name of the segment `own` */
+    char segment[3];                                  /* name of the segment `own` */
     _Atomic uint64_t word[EPOCHS][WORLD][NBEAT_WORD]; /* heartbeat words by epoch (number of its bus) and rank */
     int nbus;
     int host[EPOCHS][WORLD]; /* by epoch (number of its bus) and rank: the host of the rank's worker; -1: no worker */
@@ -177,10 +182,12 @@ struct cluster {
         uint64_t number;
         int64_t complete; /* step of the last snapshot that was written completely */
     } keeping;
-    uint64_t history[RUNS + 1][WORLD]; /* by step: the numbers in the snapshot of this step */
-    int found;                         /* number of kept snapshots to which the program went back */
-    uint64_t saved[WORLD];             /* by rank: the numbers in the snapshot, which is also the checkpoint */
-    struct {                           /* the files being saved or loaded, one per rank */
+    uint64_t history[HISTORY][WORLD]; /* by step, modulo HISTORY: the numbers in the snapshot of this step */
+    uint64_t model[WORLD];            /* the numbers after `modelled` steps without faults */
+    int modelled;
+    int found;             /* number of kept snapshots to which the program went back */
+    uint64_t saved[WORLD]; /* by rank: the numbers in the snapshot, which is also the checkpoint */
+    struct {               /* the files being saved or loaded, one per rank */
         bool on, loads, cancelled, torn, done[WORLD];
         uint64_t first, part[WORLD][2];
         int owner[WORLD]; /* by rank: worker that owns the rank's slot */
@@ -215,14 +222,22 @@ worker_of(struct cluster *s, int peer)
     return &s->worker[peer % WORKERS];
 }
 
+/* Returns a rank's number after a step of the training. */
+static uint64_t
+after_step(uint64_t value, int step, int rank)
+{
+    return value * 6364136223846793005ull + (uint64_t)(step + rank + 1);
+}
+
 /* ---- instruction sets ---- */
 
-/* Returns the instruction sets of a worker's processor. Workers of the first coordinator differ. Later workers have
- * all sets, because the coordinator refuses a newcomer with fewer sets than the job. */
+/* Returns the instruction sets of the processor of the worker that was started after `nth` others. Workers of the first
+ * coordinator differ. Later workers have all sets, because the coordinator refuses a newcomer with fewer sets than the
+ * job. */
 static uint32_t
-isa_of(const struct cluster *s, int worker)
+isa_of(const struct cluster *s, int nth)
 {
-    return worker < s->world && worker % 3 == s->world % 3 ? 7 : 0xe7;
+    return nth < s->world && nth % 3 == s->world % 3 ? 7 : 0xe7;
 }
 
 /* Checks that all workers compute with the same instruction sets for the whole job, and that every worker has these
@@ -231,10 +246,73 @@ static void
 check_isa(struct cluster *s, const struct sim_worker *w, uint32_t isa)
 {
     if (w->life != s->life) return; /* drops a packet of a coordinator that was killed */
-    if (isa & ~isa_of(s, w->index)) wrong(s, "a worker lacks an instruction set of the job");
+    if (isa & ~isa_of(s, w->pid - 1)) wrong(s, "a worker lacks an instruction set of the job");
     if (s->isa_life == s->life && s->isa != isa) wrong(s, "the job's instruction sets change");
     s->isa = isa;
     s->isa_life = s->life;
+}
+
+/* ---- worker processes ---- */
+
+static void
+worker_kill(struct sim_worker *w)
+{
+    if (w->alive) w->ended = w->of->ticks;
+    w->alive = false;
+    w->njob = w->nfile = 0;
+    queue_clear(&w->up);
+    queue_clear(&w->stale);
+    queue_clear(&w->down);
+}
+
+static void
+kill_pid(struct cluster *s, uint32_t pid)
+{
+    for (int i = 0; i < s->nworker; i++)
+        if (s->worker[i].pid == (int)pid) worker_kill(&s->worker[i]);
+}
+
+/* Returns true if the state of worker i can be used for another worker: its process ended many ticks ago, and the
+ * coordinator has forgotten it. */
+static bool
+is_reusable(const struct cluster *s, int i)
+{
+    enum { AGE = 20 };
+    const struct sim_worker *w = &s->worker[i];
+    if (!s->trial.ticks || w->alive || s->ticks < w->ended + AGE) return false;
+    for (int r = 0; r < s->world; r++) {
+        int peer = coordinator_member(s->c, r)->peer;
+        if (s->started[r] == i || (peer >= 0 && peer % WORKERS == i)) return false;
+    }
+    return true;
+}
+
+/* Returns true if n more workers can be started. */
+static bool
+has_room(const struct cluster *s, int n)
+{
+    int room = WORKERS - s->nworker;
+    for (int i = 0; room < n && i < s->nworker; i++) room += is_reusable(s, i);
+    return room >= n;
+}
+
+/* Returns the state for a new worker, which has no connection yet; NULL: there are too many workers. */
+static struct sim_worker *
+new_worker(struct cluster *s)
+{
+    int i = 0;
+    while (i < s->nworker && !is_reusable(s, i)) i++;
+    if (i == WORKERS) {
+        wrong(s, "workers without end");
+        return NULL;
+    }
+    struct sim_worker *w = &s->worker[i], old = *w;
+    member_free(&w->member);
+    *w = (struct sim_worker){
+        .of = s, .index = i, .pid = ++s->nstart, .up = old.up, .down = old.down, .stale = old.stale};
+    w->peer = w->first = i == s->nworker ? i : old.peer + WORKERS;
+    s->nworker += i == s->nworker;
+    return w;
 }
 
 /* ---- memory segments ---- */
@@ -263,11 +341,44 @@ read_values(struct cluster *s, uint64_t value[WORLD])
     for (int r = 0; r < s->world; r++) value[r] = *value_of(s, r);
 }
 
+/* Writes the name of a segment: two letters. */
+static void
+name_memory(int memory, char name[3])
+{
+    name[0] = (char)('a' + memory / 16);
+    name[1] = (char)('a' + memory % 16);
+    name[2] = 0;
+}
+
+/* Returns the index of the segment with a name. */
+static int
+memory_of(const char *name)
+{
+    return 16 * (name[0] - 'a') + name[1] - 'a';
+}
+
+static bool
+memory_is_used(const struct cluster *s, int memory)
+{
+    bool used = s->c && s->own == memory;
+    for (int i = 0; i < s->nworker; i++) {
+        const struct sim_worker *w = &s->worker[i];
+        bool has = w->memory == memory || w->keeps[0] == memory + 1 || w->keeps[1] == memory + 1;
+        for (int k = 0; k < w->njob; k++) has |= w->job[k].memory == memory;
+        used |= w->alive && has;
+    }
+    return used;
+}
+
+/* Returns the index of a fresh segment. A training without a last step uses segments again that nobody maps. */
 static int
 make_memory(struct cluster *s)
 {
-    memset(s->memory[s->nmemory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
-    return s->nmemory++;
+    while (s->trial.ticks && memory_is_used(s, s->nmemory % MEMORIES)) s->nmemory++;
+    int memory = s->nmemory++ % MEMORIES;
+    memset(s->memory[memory], 0xff, sizeof *s->memory); /* fills a fresh segment with garbage */
+    memset(&s->head[memory], 0, sizeof *s->head);
+    return memory;
 }
 
 /* Maps the segment that a job names. A worker that already maps a segment of the same epoch must get the same
@@ -313,11 +424,11 @@ begin_epoch(struct cluster *s)
 {
     static const struct range range[] = {{0, 0, WORLD, 0, WORLD, 0}};
     static const uint64_t bytes[WORLD] = {4096, 4096, 4096, 4096, 4096};
-    s->segment[0] = (char)('a' + s->own);
+    name_memory(s->own, s->segment);
     assign_devices(s);
     for (int r = 0; r < s->world; r++) {
         int peer = coordinator_member(s->c, r)->peer;
-        s->host[s->nbus][r] = peer < 0 ? -1 : worker_of(s, peer)->host;
+        s->host[s->nbus % EPOCHS][r] = peer < 0 ? -1 : worker_of(s, peer)->host;
     }
     struct form f = {.threads = (uint32_t)s->nbus, /* number of the bus of the epoch */
                      .segment = s->segment,
@@ -328,8 +439,8 @@ begin_epoch(struct cluster *s)
                      .range = range,
                      .slot = s->slot,
                      .bytes = bytes};
-    if (s->nbus++ == EPOCHS - 1) wrong(s, "epochs without end");
-    s->nbus = MIN(s->nbus, EPOCHS - 1);
+    memset(s->word[s->nbus % EPOCHS], 0, sizeof *s->word);
+    if (++s->nbus == EPOCHS && !s->trial.ticks) wrong(s, "epochs without end");
     coordinator_form(s->c, &f);
 }
 
