@@ -593,7 +593,7 @@ function families.codegen(d, c)
   d.rotary_size = c.rotary_dim
 end
 function families.biogpt(d, c)
-  d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, true, true, true, c.layer_norm_eps or 1e-12
+  d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, true, true, true, 1e-5
   d.learned, d.embed_scale = 2, c.scale_embedding ~= false and d.width ^ 0.5 or nil
 end
 
