@@ -47,7 +47,8 @@ ARCH = {"llama": "LLAMA", "mistral": "LLAMA", "mixtral": "LLAMA", "arcee": "ARCE
 PAIRS = {"llama", "mistral", "mixtral", "arcee", "smollm3", "granite", "granitemoe", "granitemoeshared", "olmo"}
 PLUS = {"gemma", "gemma2", "gemma3_text", "nemotron"}
 # models with features that GGUF files do not describe
-SKIP = {"llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
+SKIP = {"gemma2 gelu", "olmoe clip", "gpt_oss alpha", "gpt_bigcode unscaled",
+        "llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
         "falcon sequential", "cohere qk norm", "gemma2", "gemma3_text",
         "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}
 EXTRA = {  # variants whose scale and windows have the values that readers of GGUF assume
