@@ -58,7 +58,7 @@ local words = {
     "attention_out_bias", "bias",
     "enable_bias", "use_sliding_window", "norm_topk_prob", "use_post_norm", "scale_embedding", "rope_interleave", "parallel_attn", "multi_query", "alibi",
       "use_qk_norm",
-    "is_decoder", "decoder_bias", "norm_bias", "classifier_bias",
+    "is_decoder", "is_gated_act", "decoder_bias", "norm_bias", "classifier_bias",
     "new_decoder_architecture", "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "layer_norm_elementwise_affine",
     "use_bidirectional_attention", "scale_attn_weights"},
   [check.eps] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"},
