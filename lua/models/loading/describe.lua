@@ -72,7 +72,7 @@ end
 
 -- ---- describing rotary positions and windows ----
 
-local old_names = {su = "longrope"}
+local old_names = {su = "longrope", deepseek_yarn = "yarn"}
 
 -- Returns the rotary scaling given by the table `rope` of config.json; nil: none.
 local function scaling_of(c, rope)
@@ -81,8 +81,9 @@ local function scaling_of(c, rope)
   local scaling = {}
   for name, value in pairs(rope) do scaling[name] = value end
   scaling.partial_rotary_factor = nil
-  if old_names[kind] then scaling.rope_type, scaling.type = old_names[kind], nil end
-  if kind ~= "yarn" and kind ~= "longrope" and kind ~= "su" then return scaling end
+  kind = old_names[kind] or kind
+  scaling.rope_type, scaling.type = kind, nil
+  if kind ~= "yarn" and kind ~= "longrope" then return scaling end
   local original = first(c.original_max_position_embeddings, rope.original_max_position_embeddings)
   if original and (c.original_max_position_embeddings or not rope.factor) and c.max_position_embeddings then
     scaling.factor = c.max_position_embeddings / original
@@ -144,7 +145,7 @@ end
 -- Returns the settings of experts. o: further settings of feed_forward.lua; has(i): whether layer i has experts.
 local function experts(d, c, o)
   o.count = first(c.num_local_experts, c.num_experts, c.n_routed_experts, c.moe_num_experts)
-  o.top_k = first(c.num_experts_per_tok, c.moe_k)
+  o.top_k = first(c.num_experts_per_tok, c.moe_k, c.moe_topk)
   o.hidden = o.hidden or c.moe_intermediate_size or d.hidden
   o.score = o.score or "softmax"
   o.layers = by_layer(d, o.has or always)
@@ -161,12 +162,15 @@ end
 -- Returns the function has(i) for DeepSeek: the layers from first_k_dense_replace on have experts.
 local function after_dense(c) return function(i) return i >= (c.first_k_dense_replace or 0) end end
 
+-- Returns the function has(i) for files that list the kind of each layer, "dense" or "sparse".
+local function sparse(c) return function(i) return c.mlp_layer_types[i + 1] == "sparse" end end
+
 -- Sets the experts in the form of DeepSeek-V3: sigmoid scores, a correction that affects only the choice, and groups
 -- of experts.
 local function sigmoid_experts(d, c)
-  local shared = c.n_shared_experts or 0
-  experts(d, c, {score = "sigmoid", renormalise = c.norm_topk_prob ~= false, factor = c.routed_scaling_factor, correction = true,
-    groups = c.n_group, top_groups = c.topk_group, has = after_dense(c),
+  local shared = first(c.n_shared_experts, c.num_shared_experts, 0)
+  experts(d, c, {score = "sigmoid", renormalise = c.norm_topk_prob ~= false, factor = first(c.routed_scaling_factor, c.router_scaling_factor),
+    correction = true, groups = c.n_group, top_groups = c.topk_group, has = c.mlp_layer_types and sparse(c) or after_dense(c),
     shared = shared > 0 and (c.moe_intermediate_size or d.hidden) * shared or nil})
 end
 
@@ -427,10 +431,10 @@ function families.deepseek_v3(d, c)
   latent(d, c, c.rope_interleave ~= false)
   sigmoid_experts(d, c)
 end
+families.sarvam_mla = families.deepseek_v3
 function families.glm4_moe_lite(d, c)
   families.deepseek_v3(d, c)
-  local kinds = c.mlp_layer_types
-  d.experts.layers = by_layer(d, function(i) return kinds and kinds[i + 1] == "sparse" or not kinds and i >= 1 end)
+  if not c.mlp_layer_types then d.experts.layers = by_layer(d, function(i) return i >= 1 end) end
 end
 function families.youtu(d, c)
   d.qkv_bias, d.out_bias = c.attention_bias, c.attention_bias
@@ -498,6 +502,99 @@ function families.gpt_bigcode(d, c)
   d.norm, d.gated, d.learned, d.activation = "layer", false, 0, c.activation_function or "gelu_pytorch_tanh"
   d.qkv_bias, d.out_bias, d.mlp_bias, d.kv_heads = true, true, true, c.multi_query ~= false and 1 or d.heads
   d.scale = c.scale_attn_weights == false and 1 or nil
+end
+function families.exaone(d, c)
+  families.llama(d, c)
+  rotate(d, c, {theta = 500000.0})
+end
+function families.internlm3(d, c)
+  families.llama(d, c)
+  local bias = first(c.attention_bias, c.bias)
+  d.qkv_bias, d.out_bias, d.mlp_bias = first(c.attention_bias, c.qkv_bias), bias, first(c.mlp_bias, c.bias)
+end
+function families.iquestcoder(d, c)
+  check.that(not c.clip_qkv and not c.use_sliding_window, "iquestcoder with clip_qkv or use_sliding_window is not supported")
+  families.llama(d, c)
+end
+function families.ministral3(d, c)
+  families.mistral(d, c)
+  -- from this position on, queries grow with the logarithm of their position
+  local rope = c.rope_parameters or {}
+  local most = rope.llama_4_scaling_beta and rope.original_max_position_embeddings
+  d.length = math.min(d.length, most or d.length)
+end
+function families.mellum(d, c)
+  slide(d, c, function() return false end)
+  d.qkv_bias, d.out_bias, d.qk_norm = c.attention_bias, c.attention_bias, "head"
+  rotate(d, c, {theta = 500000.0, local_theta = 10000.0})
+  experts(d, c, {renormalise = c.norm_topk_prob ~= false, has = c.mlp_layer_types and sparse(c)})
+end
+function families.aria_text(d, c)
+  families.llama(d, c)
+  local shared = c.moe_num_shared_experts or 2
+  experts(d, c, {renormalise = true, shared = shared > 0 and d.hidden * shared or nil})
+end
+function families.hunyuan_v1_moe(d, c)
+  families.hunyuan_v1_dense(d, c)
+  experts(d, c, {renormalise = true, hidden = d.hidden, shared = d.hidden})
+end
+function families.hyperclovax(d, c)
+  families.granite(d, c)
+  d.logit_scale = c.logits_scaling
+  if c.use_post_norm ~= false then d.norms = "1234" end
+end
+-- Sets what the models granite_swa and granitemoe_swa share: sinks, windows, and layers without rotary positions.
+local function granite_windows(d, c)
+  slide(d, c, function(i) return i % 4 ~= 0 end)
+  d.sinks, d.types = true, nil
+  local thetas = c.layer_rope_theta or {}
+  for _, theta in ipairs(thetas) do
+    check.that(theta == 0 or theta == d.theta, "layer_rope_theta must be 0 or rope_theta = %s in each layer, found %s", check.shown(d.theta),
+      check.shown(theta))
+  end
+  d.unrotated = by_layer(d, function(i) return thetas[i + 1] == 0 end)
+end
+function families.granite_swa(d, c)
+  families.granite(d, c)
+  granite_windows(d, c)
+end
+function families.granitemoe_swa(d, c)
+  families.granitemoe(d, c)
+  granite_windows(d, c)
+end
+function families.exaone_moe(d, c)
+  families.exaone4(d, c)
+  d.norms = "12"
+  sigmoid_experts(d, c)
+end
+function families.hy_v3(d, c)
+  families.llama(d, c)
+  d.qk_norm = "head"
+  rotate(d, c, {theta = 11158840.0})
+  sigmoid_experts(d, c)
+  if not c.mlp_layer_types then d.experts.layers = by_layer(d, function(i) return i >= 1 end) end
+end
+function families.sarvam_moe(d, c)
+  d.qkv_bias = first(c.attention_bias, c.use_qkv_bias)
+  if c.use_qk_norm ~= false then d.qk_norm = "head" end
+  rotate(d, c, {theta = 8000000.0, part = 1})
+  sigmoid_experts(d, c)
+end
+function families.minicpm3(d, c)
+  d.qkv_bias, d.out_bias, d.mlp_bias = c.attention_bias, c.attention_bias, c.mlp_bias
+  c.v_head_dim = c.v_head_dim or d.width // d.heads
+  latent(d, c, false)
+  d.embed_scale, d.residual = c.scale_emb or 12, first(c.scale_depth, 1.4) / d.layers ^ 0.5
+  d.logit_scale = first(c.dim_model_base, 256) / d.width
+end
+function families.codegen(d, c)
+  d.norm, d.norms, d.parallel, d.gated, d.mlp_bias, d.head_bias = "layer", "1", true, false, true, true
+  rotate(d, c, {interleaved = true})
+  d.rotary_size = c.rotary_dim
+end
+function families.biogpt(d, c)
+  d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, true, true, true, 1e-5
+  d.learned, d.embed_scale = 2, c.scale_embedding ~= false and d.width ^ 0.5 or nil
 end
 
 -- ---- describing encoders, by model_type ----
@@ -582,6 +679,7 @@ local encoders = {modernbert = true, bert = true, distilbert = true, roberta = t
 local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
   cohere2 = true, opt = true, bloom = true, falcon = true,
   bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
+  minicpm3 = true, granite_swa = true, biogpt = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
 -- Size -> its keys in newer and older config.json files.

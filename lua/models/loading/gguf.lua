@@ -114,7 +114,9 @@ end
 --   plus        true: the weights of norms are stored plus one
 local archs = {
   llama = {"llama", pairs = true, words = function(c, get)
-    if not get"%s.expert_count" or get"%s.expert_count" == 0 then return end
+    local mixture = (get"%s.expert_count" or 0) > 0
+    -- The kind glm is a llama that rotates neighbours in a part of each head.
+    if not mixture then return c.partial_rotary_factor and "glm" or nil end
     experts(c, get)
     return "mixtral"
   end},
@@ -290,9 +292,10 @@ end
 -- Marks the rows of the naming table (file's tensor names -> Rille's) whose tensors llama.cpp's converter has
 -- changed.
 local function mark(rows, spec, c)
+  local pairs = spec.pairs and not c.interleaved -- models of interleaved pairs use the order of the file
   for _, row in ipairs(rows) do
-    if spec.pairs and row[1]:find("attn_q%.") then row.pairs = c.heads end
-    if spec.pairs and row[1]:find("attn_k%.") then row.pairs = c.kv_heads end
+    if pairs and row[1]:find("attn_q%.") then row.pairs = c.heads end
+    if pairs and row[1]:find("attn_k%.") then row.pairs = c.kv_heads end
     row.plus = spec.plus and row[1]:find("norm%.weight$") and 1 or nil
   end
   return rows

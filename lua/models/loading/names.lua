@@ -94,6 +94,24 @@ local families = {
     qkv_rows = function(c) return c.kv_heads == 1 and joined(c) or by_head(c) end}),
 }
 
+families.exaone = with(old, {q = "attn.attention.q_proj", k = "attn.attention.k_proj", v = "attn.attention.v_proj",
+  out = "attn.attention.out_proj", gate = "mlp.c_fc_0", up = "mlp.c_fc_1", down = "mlp.c_proj"})
+families.hunyuan_v1_moe = with(families.hunyuan_v1_dense, {router = "mlp.gate.wg", shared_gate_proj = "mlp.shared_mlp.gate_proj",
+  shared_up = "mlp.shared_mlp.up_proj", shared_down = "mlp.shared_mlp.down_proj"})
+families.hy_v3 = {router = "mlp.router.gate", correction = "mlp.expert_bias", shared_gate_proj = "mlp.shared_mlp.gate_proj",
+  shared_up = "mlp.shared_mlp.up_proj", shared_down = "mlp.shared_mlp.down_proj"}
+families.exaone_moe = {correction = "mlp.e_score_correction_bias"}
+families.aria_text = {router = "mlp.router", expert_gate_up = "mlp.experts.fc1.weight", expert_down = "mlp.experts.fc2.weight", stacked = true,
+  columns = true}
+families.hyperclovax = {norm3 = "post_norm1", norm4 = "post_norm2"}
+families.granitemoe_swa = with(granite, {router = "block_sparse_moe.router", expert_gate_up = "block_sparse_moe.experts.gate_up_proj",
+  expert_down = "block_sparse_moe.experts.down_proj"})
+families.sarvam_moe = {embed = "model.word_embeddings", qkv = "attention.query_key_value", qkv_rows = joined, out = "attention.dense",
+  q_norm = "attention.query_layernorm", k_norm = "attention.key_layernorm", correction = "mlp.gate.expert_bias"}
+families.codegen = with(families.gptj, {qkv = "attn.qkv_proj", qkv_order = {1, 3, 2}, qkv_rows = function() return {groups = 4, shares = {1, 1, 1}} end})
+families.biogpt = with(families.opt, {embed = "biogpt.embed_tokens", positions = "biogpt.embed_positions", layer = "biogpt.layers.%d.",
+  norm = "biogpt.layer_norm", head = "output_projection"})
+
 -- Returns the naming table of encoders like BERT. base: prefix of the names in the files.
 local function bert_names(base, more)
   local at = base .. "embeddings."
@@ -123,7 +141,8 @@ families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.
 
 -- Family -> prefix of all names. The prefix is optional, because files of the base model lack it.
 names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
-  gpt_neo = "transformer.", gpt_bigcode = "transformer.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
+  gpt_neo = "transformer.", gpt_bigcode = "transformer.", exaone = "transformer.", codegen = "transformer.",
+  biogpt = "biogpt.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
   ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model."}
 
 -- Family -> patterns of names to ignore: buffers, second names of biases, and heads for pretraining tasks.
@@ -144,7 +163,7 @@ local function expert_rows(c, n, at, our, add, pair)
     end
   elseif n.stacked then
     add{at .. n.expert_gate_up, our .. "gate", our ..
-      "up", axis = n.alternating and 3 or 2, groups = n.alternating and e.hidden or 1,
+      "up", axis = (n.alternating or n.columns) and 3 or 2, groups = n.alternating and e.hidden or 1,
       turn = n.turned}
     add{at .. n.expert_down, our .. "down", turn = n.turned}
   else
@@ -193,7 +212,8 @@ local function attention_rows(c, n, at, our, add, pair)
   if c.latent then
     latent_rows(c, n, at, our, pair)
   elseif n.qkv then
-    pair(at .. n.qkv, ours, c.qkv_bias, n.qkv_rows(c))
+    local order = n.qkv_order or {1, 2, 3}
+    pair(at .. n.qkv, {ours[order[1]], ours[order[2]], ours[order[3]]}, c.qkv_bias, n.qkv_rows(c))
   else
     for i, part in ipairs{"q", "k", "v"} do pair(at .. n[part], {ours[i]}, part == "k" and c.k_bias or part ~= "k" and c.qkv_bias) end
   end

@@ -100,10 +100,11 @@ function Residual:init(c, n_in, n_out, stride)
   if n_in ~= n_out or stride ~= 1 then self.shortcut = Conv(n_in, n_out, 1, stride) end
 end
 
+-- Applies the activation of the config to the sum alone; between the layers is a ReLU, as in transformers.
 function Residual:forward(x)
-  local act, y = activations[self.activation], x
-  for i, layer in ipairs(self.layers) do y = i == 1 and layer(y) or layer(act(y)) end
-  return act(y + (self.shortcut and self.shortcut(x) or x))
+  local y = x
+  for i, layer in ipairs(self.layers) do y = i == 1 and layer(y) or layer(y:relu()) end
+  return activations[self.activation](y + (self.shortcut and self.shortcut(x) or x))
 end
 
 local ResNet = Net:extend("models.resnet.net")

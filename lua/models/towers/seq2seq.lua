@@ -256,12 +256,15 @@ local defaults = {d_model = 512, d_kv = 64, d_ff = 2048, num_layers = 6, num_hea
 local counts = {"d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads", "vocab_size",
   "relative_attention_num_buckets", "relative_attention_max_distance"}
 
--- Returns whether the feed-forward layers have gates, and the name of their activation function.
-local function feed_forward_of(text)
+-- Returns whether the feed-forward layers have gates, and the name of their activation function. The keys is_gated_act and
+-- dense_act_fn precede feed_forward_proj, as in transformers.
+local function feed_forward_of(w)
+  local text, is_gated = w.feed_forward_proj, w.is_gated_act
   check.that(type(text) == "string", "feed_forward_proj must be a string, found %s", check.shown(text))
   local gates, name = text:match("^(gated%-)(.*)$")
   if gates and name == "gelu" then name = "gelu_new" end
-  return gates ~= nil, towers.activation(name or text)
+  if is_gated == nil then is_gated = gates ~= nil end
+  return is_gated, towers.activation(w.dense_act_fn or name or text)
 end
 
 local function of_t5(c, contents, model_type)
@@ -269,7 +272,7 @@ local function of_t5(c, contents, model_type)
   own.feed_forward_proj = model_type == "t5" and "relu" or "gated-gelu"
   for word, value in pairs(defaults) do own[word] = value end
   local w = towers.words(model_type, c, nil, own, counts)
-  local gated, activation = feed_forward_of(w.feed_forward_proj)
+  local gated, activation = feed_forward_of(w)
   local function tower(layers, is_causal)
     return towers.describe({layers = layers, width = w.d_model, heads = w.num_heads, head_dim = w.d_kv, hidden = w.d_ff,
       norm = "rms", eps = w.layer_norm_epsilon, gated = gated, activation = activation, scale = 1, qkv_bias = false,

@@ -41,13 +41,14 @@ ARCH = {"llama": "LLAMA", "mistral": "LLAMA", "mixtral": "LLAMA", "arcee": "ARCE
         "gemma3_text": "GEMMA3", "phi": "PHI2", "phi3": "PHI3", "starcoder2": "STARCODER2", "stablelm": "STABLELM",
         "falcon": "FALCON", "gpt_neox": "GPTNEOX", "bloom": "BLOOM", "mpt": "MPT", "gpt_bigcode": "STARCODER", "olmo": "OLMO",
         "olmo2": "OLMO2", "olmo3": "OLMO2", "olmoe": "OLMOE", "granite": "GRANITE", "granitemoe": "GRANITE_MOE",
-        "granitemoeshared": "GRANITE_MOE", "cohere": "COMMAND_R", "cohere2": "COHERE2", "glm4": "GLM4", "glm4_moe": "GLM4_MOE",
+        "granitemoeshared": "GRANITE_MOE", "cohere": "COMMAND_R", "cohere2": "COHERE2", "glm": "LLAMA", "glm4": "GLM4", "glm4_moe": "GLM4_MOE",
         "dots1": "DOTS1", "minimax_m2": "MINIMAXM2", "nemotron": "NEMOTRON", "exaone4": "EXAONE4", "gpt_oss": "GPT_OSS",
         "deepseek_v2": "DEEPSEEK2", "deepseek_v3": "DEEPSEEK2"}
 PAIRS = {"llama", "mistral", "mixtral", "arcee", "smollm3", "granite", "granitemoe", "granitemoeshared", "olmo"}
 PLUS = {"gemma", "gemma2", "gemma3_text", "nemotron"}
 # models with features that GGUF files do not describe
-SKIP = {"llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
+SKIP = {"gemma2 gelu", "olmoe clip", "gpt_oss alpha", "gpt_bigcode unscaled",
+        "llama dynamic", "llama longrope", "llama gelu", "mistral", "qwen2 window", "qwen2_moe dense layer", "phi qk_layernorm",
         "falcon sequential", "cohere qk norm", "gemma2", "gemma3_text",
         "gemma3_text linear", "starcoder2", "deepseek_v2 groups yarn", "deepseek_v3 yarn halves"}
 EXTRA = {  # variants whose scale and windows have the values that readers of GGUF assume
@@ -87,7 +88,8 @@ def operations(kind, c, name, shape):
 
 
 def experts(kind, name):
-    """Returns how a tensor with the weights of all experts is written: a list of (name, operation); None: not such a tensor."""
+    """Returns how a tensor that the file divides, most of them weights of all experts, is written: a list of (name, operation); None:
+    not such a tensor."""
     if kind == "gpt_oss":
         m = re.match(r"(.*layers\.(\d+)\.mlp)\.experts\.(gate_up_proj|down_proj)(_bias)?$", name)
         if m:
@@ -95,6 +97,9 @@ def experts(kind, name):
             if m[3] == "down_proj":
                 return [(at + "ffn_down_exps" + suffix, "copy" if m[4] else "turn")]
             return [(at + f"ffn_{p}_exps" + suffix, f"alternate {k}") for k, p in enumerate(("gate", "up"))]
+    m = kind == "glm" and re.match(r".*layers\.(\d+)\.mlp\.gate_up_proj\.weight$", name)
+    if m:
+        return [(f"blk.{m[1]}.ffn_{p}.weight", f"part {k}") for k, p in enumerate(("gate", "up"))]
     m = re.match(r".*layers\.(\d+)\.block_sparse_moe\.(input|output)_linear\.weight$", name)
     if m:
         at = f"blk.{m[1]}."
