@@ -137,6 +137,21 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
     parts->crowd = keys || !few ? 2 : is_gradient(k) ? 3 : 4;
 }
 
+/* Writes the declarations of the operands and results that only a gradient's pass has. */
+static void
+add_gradients(struct making *m, const struct kcall *k, const char *pass)
+{
+    int batch = batch_dims(k);
+    add_attention_matrix(m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
+    if (!strcmp(pass, k->call->op->gpu.attends[0])) add_attention_matrix(m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
+    add_result(m, "dq", k, 0);
+    add_result(m, "dk", k, 1);
+    add_result(m, "dv", k, 2);
+    str_add(&m->member, "    void *scratch;\n");
+    making_fill(m, FILL_SCRATCH, 0, 0);
+    str_add(&m->head, "    ROW_SUMS_OF\n");
+}
+
 /* Writes the kernel of one pass, with one block per group of rows of a head. count: number of rows of a head; pass:
  * name of the template. */
 static int
@@ -169,15 +184,7 @@ make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, in
     add_attention_matrix(&m, "v", ATT_V, v, batch);
     add_attention_mask(&m, k);
     if (is_gradient(k)) {
-        add_attention_matrix(&m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
-        if (!strcmp(pass, k->call->op->gpu.attends[0]))
-            add_attention_matrix(&m, "out", ATT_OUT, &k->in[ATT_OUT], batch);
-        add_result(&m, "dq", k, 0);
-        add_result(&m, "dk", k, 1);
-        add_result(&m, "dv", k, 2);
-        str_add(&m.member, "    void *scratch;\n");
-        making_fill(&m, FILL_SCRATCH, 0, 0);
-        str_add(&m.head, "    ROW_SUMS_OF\n");
+        add_gradients(&m, k, pass);
         s->scratch_bytes = (size_t)(2 * heads * scores.dim[batch]) * sizeof(float);
     } else {
         add_result(&m, "y", k, 0);
