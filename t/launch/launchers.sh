@@ -123,6 +123,7 @@ SlurmctldHost=$(hostname -s)(127.0.0.1)
 SlurmUser=$(id -un)
 SlurmdUser=$(id -un)
 AuthType=auth/none
+AuthInfo=cred_expire=5
 CredType=cred/none
 SlurmctldPort=$two
 SlurmdPort=$((two + 1))
@@ -132,6 +133,7 @@ SlurmctldPidFile=$dir/slurm/controller
 SlurmdPidFile=$dir/slurm/node
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/affinity
+SchedulerParameters=sched_interval=1,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
@@ -171,6 +173,20 @@ if slurm_daemons; then
   (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 $hang \
     sbatch -W -N 1 --ntasks-per-node="$(nproc)" --cpus-per-task=1 -o out train.sbatch sum.lua) >out 2>err
   is "sbatch: the file of docs/guide/clusters.md runs on a node" "$? $(cat slurm/job/out)" "0 $(($(nproc) * 8)).0"
+  cat >slurm/job/requeue.lua <<'LUA'
+local net = rille.nn.Linear(2, 2)
+if os.getenv "SLURM_RESTART_COUNT" then
+  print("continues from step", (rille.checkpoint.load("checkpoints", {model = net})))
+  return
+end
+os.execute("scancel --signal=USR1 " .. os.getenv "SLURM_JOB_ID")
+while true do rille.train.exit_if_stopping("checkpoints", {model = net, step = 7}) end
+LUA
+  (cd slurm/job && PATH=$dir/slurm/path:$PATH SLURM_CONF=$dir/slurm/slurm.conf timeout -k 5 $hang \
+    sbatch -N 1 --ntasks-per-node=2 --cpus-per-task=1 --overcommit -o again train.sbatch requeue.lua) >out 2>err
+  await grep -qs "^continues" slurm/job/again
+  is "a job that a signal stops is queued again, and continues from its checkpoint" "$(grep ^continues slurm/job/again)" "continues from step	7"
+  await eval '! ls slurm/job/*.key 2>/dev/null'
   ok "the key of the batch job is deleted" [ -z "$(ls slurm/job/*.key 2>/dev/null)" ]
   kill $daemons
   wait $daemons 2>/dev/null
