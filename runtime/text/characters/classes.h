@@ -1,0 +1,16 @@
+/* classes.h - classes of characters as PyPI's tokenizers knows them, whatever version of Unicode the system's libraries
+ * have. Pure; any thread. */
+#ifndef RILLE_RUNTIME_TEXT_CHARACTERS_CLASSES_H
+#define RILLE_RUNTIME_TEXT_CHARACTERS_CLASSES_H
+
+#include "runtime/data/str.h"
+
+/* Returns the number of the script by which UnicodeScripts splits; -1: the character joins every script. Chinese and
+ * Japanese scripts have one number. */
+int class_script(int32_t c);
+
+/* Appends the characters of a Unicode category ("L", "Lu") or script ("Han") that are newer than Unicode 14, in the
+ * syntax of a PCRE2 set. Appends nothing for other names. */
+void class_add_newer(struct str *out, const char *name, size_t n);
+
+#endif
