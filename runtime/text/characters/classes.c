@@ -1,25 +1,64 @@
-/* classes.c - tables of characters by script and by category. */
+/* classes.c - tables of characters by script, category and age. */
 #include "runtime/text/characters/classes.h"
 
 #include <string.h>
 
-int
-class_script(int32_t c)
-{
-    static const struct {
-        int32_t from, to, script;
-    } rows[] = {
+struct range {
+    int32_t from, to, value;
+};
+static const struct range scripts[] = {
 #include "runtime/text/characters/scripts.inc"
-    };
-    size_t low = 0, high = countof(rows);
+};
+static const struct range kept[] = {
+#include "runtime/text/characters/kept.inc"
+};
+static const struct range late[] = {
+#include "runtime/text/characters/late.inc"
+};
+static const struct range lower[] = {
+#include "runtime/text/characters/lower.inc"
+};
+
+/* Returns the range that contains c, of n ascending ranges; NULL: none. */
+static const struct range *
+find_range(const struct range *list, size_t n, int32_t c)
+{
+    size_t low = 0, high = n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (rows[middle].to < c)
+        if (list[middle].to < c)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < countof(rows) && rows[low].from <= c ? rows[low].script : -1;
+    return low < n && list[low].from <= c ? &list[low] : NULL;
+}
+
+int
+class_script(int32_t c)
+{
+    const struct range *r = find_range(scripts, countof(scripts), c);
+    return r ? r->value : -1;
+}
+
+bool
+class_kept(int32_t c, enum keeper step)
+{
+    const struct range *r = find_range(kept, countof(kept), c);
+    return r && (r->value & step);
+}
+
+bool
+class_late(int32_t c)
+{
+    return find_range(late, countof(late), c) != NULL;
+}
+
+int32_t
+class_lower(int32_t c)
+{
+    const struct range *r = find_range(lower, countof(lower), c);
+    return r ? c + r->value : c;
 }
 
 static const struct {

@@ -10,9 +10,8 @@
 
 /* ---- translating a pattern to PCRE2's syntax ---- */
 
-#define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-#define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
+#define WORDS      "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define RUST_WORDS WORDS "\\x{200c}\\x{200d}"
 
 /* Character classes, by the letter after the backslash, that match other characters in PCRE2 than in the dialect:
  * PCRE2's \s also matches U+180E, its \w excludes marks, and its version of Unicode may be older. The capital letter
@@ -24,11 +23,12 @@ static const struct {
     /* PCRE2 syntax for the class and for the capital letter's characters within a set; NULL: there is none */
     const char *set, *others;
     const char *newer[4]; /* categories whose newer characters belong to the class */
+    const char *alone;    /* members that the class has outside of sets only; NULL: none */
 } classes[] = {
-    {'s', RUST | OTHERS, "\\p{White_Space}", "\\P{White_Space}", {0}},
-    {'d', RUST | OTHERS, "\\p{Nd}", "\\P{Nd}", {"Nd"}},
-    {'w', RUST, RUST_WORDS, NULL, {"L", "M", "Nd"}},
-    {'w', OTHERS, ONIGURUMA_WORDS, NULL, {"L", "M", "Nd"}},
+    {'s', RUST | OTHERS, "\\p{White_Space}", "\\P{White_Space}", {0}, NULL},
+    {'d', RUST | OTHERS, "\\p{Nd}", "\\P{Nd}", {"Nd"}, NULL},
+    {'w', RUST, RUST_WORDS, NULL, {"L", "M", "Nd"}, NULL},
+    {'w', OTHERS, WORDS, NULL, {"L", "M", "Nd"}, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"},
 };
 
 /* Returns the end of an escape sequence, such as \s, \p{L} or \x{20}. */
@@ -95,6 +95,7 @@ spell_class(char letter, bool within, enum dialect dialect, struct str *out)
     const char *members = as_is ? classes[i].others : classes[i].set;
     for (int k = 0; !as_is && classes[i].newer[k]; k++)
         class_add_newer(&newer, classes[i].newer[k], strlen(classes[i].newer[k]));
+    if (!within && classes[i].alone) str_add(&newer, classes[i].alone);
     if (members) spell_set(members, str_text(&newer), negated, within, out);
     str_free(&newer);
     return members != NULL;
