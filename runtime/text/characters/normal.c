@@ -97,7 +97,7 @@ sort_marks(struct points *p)
 /* Composes the points. A character that is too new for the normal form composes with no other, and separates marks
  * from the letter before it. */
 static void
-compose(struct points *p, utf8proc_option_t how)
+compose_points(struct points *p, utf8proc_option_t how)
 {
     size_t n = 0;
     for (size_t at = 0, end; at < p->n; at = end) {
@@ -121,7 +121,7 @@ add_stretch(struct str *out, struct points *p, enum normal_form form, const uint
 {
     take_apart(p, forms[form].apart, text, n);
     sort_marks(p);
-    if (forms[form].together) compose(p, forms[form].together);
+    if (forms[form].together) compose_points(p, forms[form].together);
     add_points(out, p->list, p->n);
 }
 
