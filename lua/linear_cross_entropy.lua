@@ -28,12 +28,14 @@ local function merged(t, axis)
   return t:reshape(shape)
 end
 
--- Returns the losses of the positions in a chunk, reduced as the options say.
-local function chunk_loss(x, weight, labels, bias, options)
+-- Returns the losses of the positions in a chunk, or their sum. The sum is f32 for half precision, whose range and
+-- digits do not hold the sum of many positions.
+local function chunk_loss(x, weight, labels, bias, options, each)
   local y = rille.matmul(x, weight:transpose(0, 1))
   if bias then y = y + bias end
   local loss = y:reshape{-1, weight.shape[1]}:cross_entropy(labels:reshape{-1}, options)
-  return options.reduction == "none" and loss:reshape(labels.shape) or loss
+  if each then return loss:reshape(labels.shape) end
+  return (loss.dtype == "f64" and loss or loss:to "f32"):sum()
 end
 
 local function check_shapes(x, weight, labels)
@@ -61,16 +63,17 @@ return check.limited(WHO, function(x, weight, labels, given)
   if n % ranks ~= 0 then ranks = 1 end
   local each = n // ranks
   local count = math.max(1, math.min(o.chunks, each))
-  local options = {reduction = none and "none" or "sum", ignore_index = o.ignore_index, label_smoothing = o.label_smoothing}
+  local options = {reduction = "none", ignore_index = o.ignore_index, label_smoothing = o.label_smoothing}
   local xs, ys, parts = in_parts(x, axis, ranks), in_parts(labels, axis, ranks), {}
   for k = 1, count do
     local first, stop = (k - 1) * each // count, k * each // count
     local part = recompute(chunk_loss, merged(xs:slice(axis + 1, first, stop), axis), weight, merged(ys:slice(axis + 1, first, stop), axis),
-      o.bias, options)
+      o.bias, options, none)
     parts[#parts + 1] = none and in_parts(part, axis, ranks) or part
   end
   if none then return merged(#parts > 1 and rille.concat(parts, axis + 1) or parts[1], axis) end
   local loss = parts[1]
   for k = 2, #parts do loss = loss + parts[k] end
-  return o.reduction == "sum" and loss or loss / labels:ne(o.ignore_index):sum():to(loss.dtype)
+  if o.reduction == "mean" then loss = loss / labels:ne(o.ignore_index):sum():to(loss.dtype) end
+  return loss:to(x.dtype)
 end)

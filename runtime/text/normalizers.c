@@ -114,7 +114,7 @@ apply_lower(const struct normalizer *z, const uint8_t *text, size_t n, struct st
 static void
 add_unless_mark(struct str *out, int32_t c)
 {
-    if (!utf8_is_mark(c, true)) utf8_add(out, c);
+    if (!utf8_is_mark(c)) utf8_add(out, c);
 }
 
 static int
@@ -214,7 +214,7 @@ apply_ideographs(const struct normalizer *z, const uint8_t *text, size_t n, stru
 static void
 add_unless_accent(struct str *out, int32_t c)
 {
-    if (!utf8_is_mark(c, false)) utf8_add(out, c);
+    if (!utf8_is_accent(c)) utf8_add(out, c);
 }
 
 static int

@@ -96,8 +96,10 @@ read_split(struct tokenizer *t, const char *path, const json_t *part)
 static int
 read_digits(struct tokenizer *t, const char *path, const json_t *part)
 {
-    bool each = json_is_true(json_object_get(part, "individual_digits"));
-    return add_split_step(t, path, &(struct split_step){.pattern = each ? "\\p{N}" : "\\p{N}+"});
+    /* Rust's digits: those of Unicode 17 */
+    struct split_step step = {.pattern = "[\\p{N}\\x{11de0}-\\x{11de9}\\x{16ff4}-\\x{16ff6}]"};
+    if (!json_is_true(json_object_get(part, "individual_digits"))) step.manner = SPLIT_CONTIGUOUS;
+    return add_split_step(t, path, &step);
 }
 
 /* Punctuation of PyPI's tokenizers, whose categories are those of Unicode 8: without newer characters, and with two
@@ -181,27 +183,8 @@ read_fixed_length(struct tokenizer *t, const char *path, const json_t *part)
 static int
 read_scripts(struct tokenizer *t, const char *path, const json_t *part)
 {
-    enum { CODE = 4 };
-    static const char codes[] = /* codes of scripts, ISO 15924 */
-        "Adlm Aghb Ahom Arab Armi Armn Avst Bali Bamu Bass Batk Beng Bhks Bopo Brah Brai Bugi Buhd Cakm Cans "
-        "Cari Cham Cher Chrs Copt Cpmn Cprt Cyrl Deva Diak Dogr Dsrt Dupl Egyp Elba Elym Ethi Geor Glag Gong "
-        "Gonm Goth Gran Grek Gujr Guru Hang Hano Hatr Hebr Hluw Hmng Hmnp Hung Ital Java Kali Khar Khmr Khoj "
-        "Kits Knda Kthi Lana Laoo Latn Lepc Limb Lina Linb Lisu Lyci Lydi Mahj Maka Mand Mani Marc Medf Mend "
-        "Merc Mero Mlym Modi Mong Mroo Mtei Mult Mymr Nand Narb Nbat Newa Nkoo Nshu Ogam Olck Orkh Orya Osge "
-        "Osma Ougr Palm Pauc Perm Phag Phli Phlp Phnx Plrd Prti Rjng Rohg Runr Samr Sarb Saur Sgnw Shaw Shrd "
-        "Sidd Sind Sinh Sogd Sogo Sora Soyo Sund Sylo Syrc Tagb Takr Tale Talu Taml Tang Tavt Telu Tfng Tglg "
-        "Thaa Thai Tibt Tirh Tnsa Toto Ugar Vaii Vith Wara Wcho Xpeo Xsux Yezi Yiii Zanb Zinh";
-    static const char han[] = "\\p{sc:Hani}\\p{sc:Hira}\\p{sc:Kana}\\x{30fc}", any[] = " \\p{sc:Zzzz}";
-    struct str pattern = {0};
     UNUSED(part);
-    str_addf(&pattern, "[%s][%s%s]*|(?![ \\x{30fc}])\\p{sc:Zyyy}(?:(?!\\x{30fc})[\\p{sc:Zyyy}%s])*", han, han, any,
-             any);
-    for (const char *at = codes; *at; at += at[CODE] ? CODE + 1 : CODE)
-        str_addf(&pattern, "|\\p{sc:%.4s}[\\p{sc:%.4s}%s]*", at, at, any);
-    int status = add_split_step(
-        t, path, &(struct split_step){.pattern = str_text(&pattern), .manner = SPLIT_REMOVED, .invert = true});
-    str_free(&pattern);
-    return status;
+    return add_split_step(t, path, &(struct split_step){.scripts = true, .manner = SPLIT_REMOVED, .invert = true});
 }
 
 /* ---- marking spaces by U+2581 (Metaspace) ---- */

@@ -175,6 +175,17 @@ tap.group("fused cross entropy", function()
   end
 end)
 
+tap.group("fused linear and cross entropy, half precision", function()
+  local want = {f16 = 101, bf16 = 101}
+  local got = {}
+  for dtype in pairs(want) do
+    local x, w = rille.ones({3000, 1}, {dtype = dtype}), rille.tensor({{0}, {101}}, {dtype = dtype})
+    local labels = rille.zeros({3000}, {dtype = "i64"})
+    got[dtype] = rille.linear_cross_entropy(x, w, labels, {chunks = 64}):item()
+  end
+  tap.is(got, want, "the mean of 3,000 equal losses is that loss")
+end)
+
 tap.group("loss of preferences", function()
   -- Expected value: python3 -c 'import torch.nn.functional as F, torch as t; m = 0.5*t.tensor([0.4, -0.7]);
   -- print(-(F.logsigmoid(m)*0.9 + F.logsigmoid(-m)*0.1).mean())'

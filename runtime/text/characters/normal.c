@@ -7,6 +7,7 @@
 #include "runtime/text/characters/normal.h"
 
 #include "runtime/data/arena.h"
+#include "runtime/text/characters/classes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,14 +58,17 @@ take_apart(struct points *p, utf8proc_option_t how, const uint8_t *text, size_t 
         utf8proc_int32_t c;
         at += (size_t)utf8proc_iterate(text + at, (utf8proc_ssize_t)(n - at), &c);
         points_room(p, LONGEST);
-        p->n += (size_t)utf8proc_decompose_char(c, p->list + p->n, LONGEST, how, NULL);
+        size_t k = (size_t)utf8proc_decompose_char(c, p->list + p->n, LONGEST, how, NULL);
+        if (p->list[p->n] != c && class_late(c)) p->list[p->n] = c, k = 1;
+        p->n += k;
     }
 }
 
 static int
 mark_class(utf8proc_int32_t c)
 {
-    return (int)utf8proc_get_property(c)->combining_class;
+    int k = (int)utf8proc_get_property(c)->combining_class;
+    return k && class_late(c) ? 0 : k;
 }
 
 /* Sorts the marks at positions from <= i < to by class. The sort is stable. */
@@ -90,6 +94,21 @@ sort_marks(struct points *p)
     }
 }
 
+/* Composes the points. A character that is too new for the normal form composes with no other, and separates marks
+ * from the letter before it. */
+static void
+compose_points(struct points *p, utf8proc_option_t how)
+{
+    size_t n = 0;
+    for (size_t at = 0, end; at < p->n; at = end) {
+        for (end = at + 1; end < p->n && !class_late(p->list[end]);) end++;
+        size_t k = (size_t)utf8proc_normalize_utf32(p->list + at, (utf8proc_ssize_t)(end - at), how);
+        memmove(p->list + n, p->list + at, sizeof *p->list * k);
+        n += k;
+    }
+    p->n = n;
+}
+
 static void
 add_points(struct str *out, const utf8proc_int32_t *point, size_t n)
 {
@@ -102,8 +121,7 @@ add_stretch(struct str *out, struct points *p, enum normal_form form, const uint
 {
     take_apart(p, forms[form].apart, text, n);
     sort_marks(p);
-    if (forms[form].together)
-        p->n = (size_t)utf8proc_normalize_utf32(p->list, (utf8proc_ssize_t)p->n, forms[form].together);
+    if (forms[form].together) compose_points(p, forms[form].together);
     add_points(out, p->list, p->n);
 }
 

@@ -2,7 +2,8 @@
  *
  * Some characters have several encodings in Unicode; a normal form chooses one of them (Unicode Standard Annex
  * 15). Composed forms (C) replace a letter and its marks by one character, if there is such a character;
- * compatibility forms (K) also replace characters that differ only in appearance. Any thread. */
+ * compatibility forms (K) also replace characters that differ only in appearance. Characters newer than Unicode 10 stay
+ * as they are, as in Hugging Face's tokenizers. Any thread. */
 #ifndef RILLE_RUNTIME_TEXT_CHARACTERS_NORMAL_H
 #define RILLE_RUNTIME_TEXT_CHARACTERS_NORMAL_H
 

@@ -1,6 +1,8 @@
 /* utf8.c - reads and writes the characters of UTF-8 text, and classifies them. */
 #include "runtime/text/characters/utf8.h"
 
+#include "runtime/text/characters/classes.h"
+
 #include <utf8proc.h>
 
 size_t
@@ -31,24 +33,35 @@ bool
 utf8_is_control(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
+    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CO ||
+           (k == UTF8PROC_CATEGORY_CF && !class_kept(c, KEPT_BY_BERT));
 }
 
 bool
-utf8_is_mark(int32_t c, bool all)
+utf8_is_accent(int32_t c)
+{
+    const int32_t spacing = 0x1734; /* Mc since Unicode 14 */
+    return c == spacing || (utf8proc_category(c) == UTF8PROC_CATEGORY_MN && !class_kept(c, KEPT_BY_BERT));
+}
+
+bool
+utf8_is_mark(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_MN || (all && (k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ME));
+    bool mark = k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ME;
+    /* these two are letters since Unicode 12 */
+    return c == 0x1cf2 || c == 0x1cf3 || (mark && !class_kept(c, KEPT_BY_STRIP));
 }
 
 void
 utf8_add_lower(struct str *out, int32_t c)
 {
     enum { DOTTED_I = 0x130 }; /* the only character whose lower-case form has two code points */
+    int32_t small = utf8proc_tolower(c);
     if (c == DOTTED_I)
         str_add(out, "i\u0307");
     else
-        utf8_add(out, utf8proc_tolower(c));
+        utf8_add(out, small == c && c > 0x7f ? class_lower(c) : small);
 }
 
 size_t

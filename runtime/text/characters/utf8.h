@@ -9,10 +9,11 @@
 size_t utf8_next(const uint8_t *text, size_t n, int32_t *c);
 void utf8_add(struct str *out, int32_t c);
 
-bool utf8_is_space(int32_t c);   /* returns true if c has Unicode's property White_Space */
-bool utf8_is_control(int32_t c); /* returns true if c has Unicode's category Cc, Cf or Co */
-/* returns true if c has Unicode's category Mn; with all = true, also Mc or Me */
-bool utf8_is_mark(int32_t c, bool all);
+bool utf8_is_space(int32_t c); /* returns true if c has Unicode's property White_Space */
+/* Return true if c has the categories below in the version of Unicode that PyPI's tokenizers have for these steps: */
+bool utf8_is_control(int32_t c); /* Cc, Cf or Co (BertNormalizer's clean_text) */
+bool utf8_is_accent(int32_t c);  /* Mn (BertNormalizer's strip_accents) */
+bool utf8_is_mark(int32_t c);    /* Mn, Mc or Me (StripAccents) */
 /* Appends the lower-case form of a character. */
 void utf8_add_lower(struct str *out, int32_t c);
 /* Returns the number of bytes of the first grapheme cluster of a text that is not empty. */

@@ -2,31 +2,33 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/encode/pattern.h"
 
+#include "runtime/text/characters/classes.h"
+
 #include <ctype.h>
 #include <pcre2.h>
 #include <string.h>
 
 /* ---- translating a pattern to PCRE2's syntax ---- */
 
-#define WORDS           "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define ONIGURUMA_WORDS WORDS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-#define RUST_WORDS      WORDS "\\x{200c}\\x{200d}"
+#define WORDS      "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define RUST_WORDS WORDS "\\x{200c}\\x{200d}"
 
 /* Character classes, by the letter after the backslash, that match other characters in PCRE2 than in the dialect:
- * PCRE2's \s also matches U+180E, and its \w excludes marks. alone: PCRE2 syntax for the dialect's characters;
- * within: such syntax for use inside a set; NULL: PCRE2 has no such syntax. */
+ * PCRE2's \s also matches U+180E, its \w excludes marks, and its version of Unicode may be older. The capital letter
+ * stands for all other characters. */
 enum { RUST = 1, OTHERS = 2 };
 static const struct {
     char letter;
     int of; /* dialects to which the entry applies, as bits */
-    const char *alone, *within;
+    /* PCRE2 syntax for the class and for the capital letter's characters within a set; NULL: there is none */
+    const char *set, *others;
+    const char *newer[4]; /* categories whose newer characters belong to the class */
+    const char *alone;    /* members that the class has outside of sets only; NULL: none */
 } classes[] = {
-    {'s', RUST | OTHERS, "\\p{White_Space}", "\\p{White_Space}"},
-    {'S', RUST | OTHERS, "\\P{White_Space}", "\\P{White_Space}"},
-    {'w', RUST, "[" RUST_WORDS "]", RUST_WORDS},
-    {'w', OTHERS, "[" ONIGURUMA_WORDS "]", ONIGURUMA_WORDS},
-    {'W', RUST, "[^" RUST_WORDS "]", NULL},
-    {'W', OTHERS, "[^" ONIGURUMA_WORDS "]", NULL},
+    {'s', RUST | OTHERS, "\\p{White_Space}", "\\P{White_Space}", {0}, NULL},
+    {'d', RUST | OTHERS, "\\p{Nd}", "\\P{Nd}", {"Nd"}, NULL},
+    {'w', RUST, RUST_WORDS, NULL, {"L", "M", "Nd"}, NULL},
+    {'w', OTHERS, WORDS, NULL, {"L", "M", "Nd"}, "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"},
 };
 
 /* Returns the end of an escape sequence, such as \s, \p{L} or \x{20}. */
@@ -54,29 +56,62 @@ is_script(const char *name, size_t n)
     return script != NULL;
 }
 
-static const char *
-spell_property(const char *p, const char *end, struct str *out)
+/* Appends a set, or its members if the set is part of another set. */
+static void
+spell_set(const char *members, const char *newer, bool negated, bool within, struct str *out)
 {
-    const char *name = p[3] == '^' ? p + 4 : p + 3;
-    str_addn(out, p, (size_t)(name - p));
-    if (is_script(name, (size_t)(end - name) - 1)) str_add(out, "sc:");
-    str_addn(out, name, (size_t)(end - name));
-    return end;
+    if (within)
+        str_addf(out, "%s%s", members, newer);
+    else
+        str_addf(out, "[%s%s%s]", negated ? "^" : "", members, newer);
+}
+
+/* Appends the property at p, which ends at `end`: \p{L}, \p{^L} or \pL. Adds its characters that PCRE2 may lack, but
+ * not to a negated property within a set, which PCRE2 cannot express. */
+static void
+spell_property(const char *p, const char *end, bool within, struct str *out)
+{
+    struct str newer = {0}, members = {0};
+    bool braced = p[2] == '{', other = braced && p[3] == '^', negated = (p[1] == 'P') != other;
+    const char *name = p + 2 + braced + other;
+    size_t n = (size_t)(end - name) - braced;
+    bool as_is = within && negated;
+    str_addf(&members, "\\%c{%s%.*s}", as_is ? 'P' : 'p', is_script(name, n) ? "sc:" : "", (int)n, name);
+    if (!as_is) class_add_newer(&newer, name, n);
+    spell_set(str_text(&members), str_text(&newer), negated, within, out);
+    str_free(&members);
+    str_free(&newer);
+}
+
+static bool
+spell_class(char letter, bool within, enum dialect dialect, struct str *out)
+{
+    int of = dialect == DIALECT_RUST ? RUST : OTHERS;
+    struct str newer = {0};
+    size_t i = 0;
+    while (i < countof(classes) && (tolower(letter) != classes[i].letter || !(classes[i].of & of))) i++;
+    if (i == countof(classes)) return false;
+    bool negated = letter != classes[i].letter, as_is = within && negated;
+    const char *members = as_is ? classes[i].others : classes[i].set;
+    for (int k = 0; !as_is && classes[i].newer[k]; k++)
+        class_add_newer(&newer, classes[i].newer[k], strlen(classes[i].newer[k]));
+    if (!within && classes[i].alone) str_add(&newer, classes[i].alone);
+    if (members) spell_set(members, str_text(&newer), negated, within, out);
+    str_free(&newer);
+    return members != NULL;
 }
 
 static const char *
 spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
 {
-    int of = dialect == DIALECT_RUST ? RUST : OTHERS;
-    for (size_t i = 0; i < countof(classes); i++) {
-        const char *spelled = within ? classes[i].within : classes[i].alone;
-        if (p[1] != classes[i].letter || !(classes[i].of & of) || !spelled) continue;
-        str_add(out, spelled);
-        return p + 2;
-    }
     const char *end = skip_escape(p);
-    if (end > p + 4 && (p[1] == 'p' || p[1] == 'P')) return spell_property(p, end, out);
-    str_addn(out, p, (size_t)(end - p));
+    if (p[1] && spell_class(p[1], within, dialect, out)) return p + 2;
+    bool property = p[1] == 'p' || p[1] == 'P';
+    if (property && p[2] && p[2] != '{') end = p + 3;
+    if (property && end > p + 2)
+        spell_property(p, end, within, out);
+    else
+        str_addn(out, p, (size_t)(end - p));
     return end;
 }
 

@@ -6,6 +6,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 #include "runtime/text/characters/alphabet.h"
+#include "runtime/text/characters/classes.h"
+#include "runtime/text/characters/utf8.h"
 
 #include <pcre2.h>
 #include <stdlib.h>
@@ -129,11 +131,34 @@ struct search {
     bool found;  /* true: a match was found */
 };
 
+/* Finds the first characters of one script from position *to on. Characters of no script belong to the match if they
+ * follow its first character. */
+static void
+find_script(const uint8_t *text, size_t n, size_t *from, size_t *to)
+{
+    int script = -1;
+    int32_t c;
+    for (size_t k; *to < n; *to += k) {
+        k = utf8_next(text + *to, n - *to, &c);
+        int own = class_script(c);
+        if (own < 0 || own == script) continue;
+        if (script >= 0) return;
+        script = own;
+        *from = *to;
+    }
+    if (script < 0) *from = n;
+}
+
 /* Finds the next match of step k in the text from position `at` on; *from = *to = n: there is no further match. */
 static int
 match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, size_t *from, size_t *to)
 {
     const struct step *step = &s->step[k];
+    if (step->how.scripts) {
+        *to = at;
+        find_script(text, n, from, to);
+        return stop_caller_after(&s->since, (int64_t)(*to - at) + 1);
+    }
     int status = s->jit ? pcre2_jit_match(step->code, text, n, at, 0, step->match, s->context)
                         : pcre2_match(step->code, text, n, at, PCRE2_NO_UTF_CHECK, step->match, s->context);
     if (status < 0 && status != PCRE2_ERROR_NOMATCH)
@@ -246,7 +271,7 @@ static int
 cut_by_pattern(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head)
 {
     const struct step *step = &c->s->step[k];
-    if (!step->code) return cut_by(c, k + 1, text, n, head);
+    if (!step->code && !step->how.scripts) return cut_by(c, k + 1, text, n, head);
     return step->how.manner == SPLIT_ISOLATED ? cut_isolated(c, k, text, n, head)
                                               : cut_in_a_manner(c, k, text, n, head);
 }

@@ -22,6 +22,7 @@ enum split_prefix { SPLIT_NO_PREFIX, SPLIT_PREFIX_FIRST, SPLIT_PREFIX_ALWAYS };
 
 struct split_step {
     const char *pattern; /* NULL: the step does not split */
+    bool scripts;        /* true: without a pattern; matches are runs of characters of one script (class_script) */
     enum split_manner manner;
     enum dialect dialect; /* dialect of the pattern */
     bool invert;          /* true: matches are treated as gaps, and gaps as matches */
