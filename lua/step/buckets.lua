@@ -144,6 +144,16 @@ local function cut(o, k, y, n, size)
   return n == size and y or like(y:slice(o.axis, 0, n), y)
 end
 
+-- Checks that the step's function computes with the weight: args[args.n + 1].
+local function check_weight_read(o, step, args)
+  local before = 0
+  for i = 1, args.n do
+    if layout.is_tensor(args[i]) then before = before + 1 end
+  end
+  check.that(#o.cut > 0 or step:_reads(before), "%s: the function must compute with the weight of the entries, argument %d, as in "
+    .. "(losses * weight):mean(), because its results include the padding; or cut results to the length: buckets = {..., cut = {1}}", WHO, args.n + 1)
+end
+
 -- Calls a step with padded arguments and their weight, and cuts the step's results to the size before padding.
 function buckets.call(o, step, ...)
   local args = table.pack(...)
@@ -155,6 +165,7 @@ function buckets.call(o, step, ...)
   for _, i in ipairs(positions) do args[i] = padded(args[i], o.axis, size) end
   args[args.n + 1] = weight_of(args[positions[1]], o.axis, n, size)
   local results = table.pack(step:_run(table.unpack(args, 1, args.n + 1)))
+  check_weight_read(o, step, args)
   for _, k in ipairs(o.cut) do results[k] = cut(o, k, results[k], n, size) end
   return table.unpack(results, 1, results.n)
 end
