@@ -33,7 +33,7 @@ local function parameter_count(fn)
 end
 
 -- Converts the option buckets of a step that calls fn to {sizes =, axis =, args = list or nil, cut = list, accepts = number
--- of arguments of fn}.
+-- of arguments of fn, fn = fn}.
 function buckets.read(given, fn)
   check.that(type(given) == "table", "%s must be a list of sizes such as {64, 128, axis = 1}, found %s", WHO, check.shown(given))
   local sizes, named = {}, {}
@@ -50,7 +50,7 @@ function buckets.read(given, fn)
   check.whole(WHO, "axis", o.axis, 0)
   if o.args then check_positions("args", o.args) end
   check_positions("cut", o.cut)
-  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut, accepts = parameter_count(fn)}
+  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut, accepts = parameter_count(fn), fn = fn}
 end
 
 -- ---- padding the arguments of a call ----
@@ -144,14 +144,15 @@ local function cut(o, k, y, n, size)
   return n == size and y or like(y:slice(o.axis, 0, n), y)
 end
 
--- Checks that the step's function computes with the weight: args[args.n + 1].
+-- Checks that the step's function computes with the weight, argument args.n + 1, or has named this parameter _.
 local function check_weight_read(o, step, args)
   local before = 0
   for i = 1, args.n do
     if layout.is_tensor(args[i]) then before = before + 1 end
   end
-  check.that(#o.cut > 0 or step:_reads(before), "%s: the function must compute with the weight of the entries, argument %d, as in "
-    .. "(losses * weight):mean(), because its results include the padding; or cut results to the length: buckets = {..., cut = {1}}", WHO, args.n + 1)
+  local unused = type(o.fn) == "function" and debug.getlocal(o.fn, args.n + 1) == "_"
+  check.that(#o.cut > 0 or unused or step:_reads(before), "%s: the function must compute with the weight of the entries, argument %d, as in "
+    .. "(losses * weight):mean(), because its results include the padding; name the argument _ if zeros as padding change no result", WHO, args.n + 1)
 end
 
 -- Calls a step with padded arguments and their weight, and cuts the step's results to the size before padding.

@@ -74,6 +74,7 @@ tap.near(any(rille.ones(3)):item(), 1, "a function of any number of arguments re
 for _, case in ipairs{
   {function() rille.graph(function(x) return x:mean() end, {buckets = {4}})(rille.ones(3)) end, "must accept the weight of the entries as argument 2", "cut = {1}"},
   {function() rille.graph(function(x, y) return (x * y):mean() end, {buckets = {4}})(rille.ones(3), rille.ones(3)) end, "as argument 3"},
+  {function() rille.graph(function(x, weight) return x:mean() end, {buckets = {4}})(rille.ones(3)) end, "must compute with the weight of the entries, argument 2", "name the argument _"},
   {function() rille.graph(print, {buckets = 4}) end, "buckets must be a list of sizes", "found 4"},
   {function() rille.graph(print, {buckets = {}}) end, "at least one size"},
   {function() rille.graph(print, {buckets = {8, 4}}) end, "must ascend, found 4 after 8"},
