@@ -199,7 +199,7 @@ end
 local function search(fn, list, found)
   local program = of_program(fn)
   codes, active, tell = {}, {}, found
-  if program then program.run(list) end
+  if program and program.run then program.run(list) end
 end
 
 return {search = search, MESH = MESH, TENSOR = TENSOR}
