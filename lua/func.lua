@@ -64,7 +64,7 @@ function context.save_for_backward(ctx, ...)
 end
 
 local context_meta = {__index = context, __newindex = function(ctx, name, value)
-  check.that(not layout.is_tensor(value), "ctx.%s: a tensor must be kept by ctx:save_for_backward(...)", check.named(name))
+  check.that(not (layout.is_tensor(value) or locals.is(value)), "ctx.%s: a tensor must be kept by ctx:save_for_backward(...)", check.named(name))
   rawset(ctx, name, value)
 end}
 

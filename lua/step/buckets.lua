@@ -26,10 +26,13 @@ local function check_positions(what, list)
   for _, k in ipairs(list) do check.count(WHO, "an entry of " .. what, k) end
 end
 
--- Returns the number of arguments that fn accepts; infinity: any number, or unknown.
+-- Returns the number of arguments that a function or module accepts; infinity: any number, or unknown.
 local function parameter_count(fn)
-  local info = type(fn) == "function" and debug.getinfo(fn, "u")
-  return info and not info.isvararg and info.nparams or math.huge
+  local forward = type(fn) == "table" and check.field(fn, "forward")
+  local called = type(forward) == "function" and forward or fn
+  local info = type(called) == "function" and debug.getinfo(called, "u")
+  if not info or info.isvararg then return math.huge end
+  return called == fn and info.nparams or info.nparams - 1 -- without self
 end
 
 -- Converts the option buckets of a step that calls fn to {sizes =, axis =, args = list or nil, cut = list, accepts = number
@@ -165,7 +168,7 @@ function buckets.call(o, step, ...)
   local size = bucket_of(o, n, positions[1])
   for _, i in ipairs(positions) do args[i] = padded(args[i], o.axis, size) end
   args[args.n + 1] = weight_of(args[positions[1]], o.axis, n, size)
-  local results = table.pack(step:_run(table.unpack(args, 1, args.n + 1)))
+  local results = table.pack(step:_run(table.unpack(args, 1, math.min(args.n + 1, o.accepts))))
   check_weight_read(o, step, args)
   for _, k in ipairs(o.cut) do results[k] = cut(o, k, results[k], n, size) end
   return table.unpack(results, 1, results.n)

@@ -326,6 +326,19 @@ tap.group("functions with a gradient of their own", function()
   end
 end)
 
+tap.group("errors of functions with a gradient of their own", function()
+  local P = mesh{0, 1}
+  local x = rille.ones({4, 3}, {placement = P, sbp = "S(0)"}):detach():requires_grad_(true)
+  for _, case in ipairs{
+    {function(_, a) return a * 2 end, function() return rille.ones{4, 3} end, "mine: gradient 1 of backward must be a local tensor, as argument 1 of forward, found a tensor"},
+    {function(_, a) return a * 2 end, function(_, dy) return dy[{{0, 1}}] end, "mine: a gradient must have the shape of its tensor"},
+    {function(ctx, a) ctx.a = a; return a * 2 end, function(_, dy) return dy end, "ctx.a: a tensor must be kept by ctx:save_for_backward"},
+  } do
+    local f = rille.func{name = "mine", forward = case[1], backward = case[2]}
+    tap.fails(function() rille.per_rank(function(_, a) return f(a) end, {inputs = {"S(0)"}, outputs = {"S(0)"}})(x):sum():backward() end, {case[3]}, "is an error: " .. case[3])
+  end
+end)
+
 tap.group("branches", function()
   local P = mesh{0, 1}
   local x = rille.ones({4, 3}, {placement = P, sbp = "S(0)"})
