@@ -869,6 +869,8 @@ int rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out);
 bool rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in);
 /* returns true if g has an older generation, so it can never be called again */
 bool rille_graph_is_stale(const struct rille_graph *g);
+/* Returns true if the step computes with its tensor argument number `input`, counted from 0. */
+bool rille_graph_reads(const struct rille_graph *g, int input);
 /* Calls the compiled step. out: room for rille_graph_results() handles. "auto" inputs are converted to, and keep,
  * the layouts in which the step reads them. */
 int rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, struct rille_tensor **out);

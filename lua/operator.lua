@@ -15,6 +15,7 @@ local rille = require "rille"
 local check = require "rille.base.check"
 local func = require "rille.func"
 local layout = require "rille.base.layout"
+local locals = require "rille.per_rank.local"
 local trace = require "rille.step.trace"
 
 -- ---- parsing the rule of an operator ----
@@ -69,11 +70,14 @@ end
 
 -- ---- calling an operator ----
 
+-- Returns true for a tensor, and for a local tensor of rille.per_rank.
+local function is_operand(t) return layout.is_tensor(t) or locals.is(t) end
+
 -- Binds the sizes of tensors to letters. what: "operand" or "result".
 local function bind(who, what, list, tensors, size)
   for i, dims in ipairs(list) do
     local t, text = tensors[i], table.concat(dims)
-    check.that(layout.is_tensor(t), "%s: %s %d must be a tensor, found %s", who, what, i, check.shown(t))
+    check.that(is_operand(t), "%s: %s %d must be a tensor, found %s", who, what, i, check.shown(t))
     check.that(t.ndim == #dims, "%s: %s %d must have %d dimensions (%s), found %s", who, what, i, #dims, text, tostring(t.shape))
     for k, letter in ipairs(dims) do
       local n = t.shape[k]
@@ -314,8 +318,8 @@ local function call_formula(who, names, f, ...)
   check.that(n == #names, "%s: expected %d operands, %s, found %d", who, #names, table.concat(names, ", "), n)
   for i, name in ipairs(names) do
     local v = select(i, ...)
-    check.that(layout.is_tensor(v) or type(v) == "number", "%s: %s must be a tensor or a number, found %s", who, name, check.shown(v))
-    if layout.is_tensor(v) then tensors = tensors + 1 end
+    check.that(is_operand(v) or type(v) == "number", "%s: %s must be a tensor or a number, found %s", who, name, check.shown(v))
+    if is_operand(v) then tensors = tensors + 1 end
   end
   check.that(tensors > 0, "%s: one operand must be a tensor, found numbers only", who)
   return f(...)
@@ -323,7 +327,8 @@ end
 
 local function from_formula(given)
   local o = check.options("operator", given, {name = check.none, operands = "x", body = check.none})
-  for _, what in ipairs{"name", "operands", "body"} do check.text("operator", what, o[what]) end
+  check.name("operator", o.name)
+  for _, what in ipairs{"operands", "body"} do check.text("operator", what, o[what]) end
   local names, tried = operand_names(o.name, o.operands), {}
   local f = formula(o.name, names, o.body)
   for i = 1, #names do tried[i] = rille.full({2}, 0.5, {placement = rille.placement("meta", {0})}) end
@@ -336,7 +341,7 @@ return function(given)
   if type(given) == "table" and given.body ~= nil then return from_formula(given) end
   local o = check.options("operator", given,
     {name = check.none, rule = check.none, forward = check.none, backward = check.none, sizes = {}, args = {}, exact = true})
-  check.text("operator", "name", o.name)
+  check.name("operator", o.name)
   for _, what in ipairs{"forward", "backward"} do check.fn(o.name, what, o[what]) end
   for _, what in ipairs{"sizes", "args"} do
     check.that(type(o[what]) == "table", "%s: %s must be a table, found %s", o.name, what, check.shown(o[what]))

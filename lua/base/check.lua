@@ -442,6 +442,13 @@ function check.text(who, what, value)
   return value
 end
 
+-- Checks the name of an operator or class, which begins its messages.
+function check.name(who, value)
+  check.text(who, "name", value)
+  check.that(value:find("%S"), "%s: name must not be empty, found \"%s\"", who, value)
+  return value
+end
+
 function check.flag(who, what, value)
   check.that(type(value) == "boolean", "%s: %s must be true or false, found %s", who, what, shown(value))
   return value

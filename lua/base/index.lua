@@ -439,11 +439,25 @@ local function accumulated(x, at, values, a)
   return unmerged(x, flat:scatter_add(0, at:reshape(ids):expand(shape), values:expand(shape):to(work)), a):to(x.dtype)
 end
 
+-- Returns x for a key that selects no entry. An index tensor with a position out of range is an error nevertheless.
+local function unchanged(x, key)
+  local axis, same = 0, x
+  for _, entry in ipairs(key) do
+    if entry.ids then
+      local size = x.shape[axis + 1]
+      local at = rille.arange(size, beside(x, "i64")):index_select(0, entry.ids:lt(0):where(entry.ids + size, entry.ids))
+      same = at:ge(0):all():where(same, x)
+    end
+    axis = axis + entry.axes
+  end
+  return same
+end
+
 local function new_value(x, key, v, accumulate)
   local a, ints = divide_axes(x, key), beside(x, "i64")
   local at, is_whole = take(rille.arange(a.total, ints):reshape(a.sizes), key)
   local values, hit, writer = merged_values(x, v, at, is_whole, a.tail), nil, nil
-  if at:numel() == 0 then return x end
+  if at:numel() == 0 then return unchanged(x, key) end
   at = at:reshape{-1}
   if accumulate then return accumulated(x, at, values, a) end
   if values.shape[1] == 1 then

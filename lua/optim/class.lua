@@ -130,7 +130,7 @@ end
 return function(given)
   local c = check.options("optim.class", given,
     {name = check.none, options = {lr = 1e-3}, state = {}, update = check.none, check = no_check})
-  check.text("optim.class", "name", c.name)
+  check.name("optim.class", c.name)
   check.that(type(c.options) == "table", "%s: options must be a table of defaults with lr, found %s", c.name, check.shown(c.options))
   check.number(c.name, "options.lr", c.options.lr, 0)
   check.fn(c.name, "update", c.update)

@@ -174,6 +174,7 @@ gradients of all results are known.
 ctx:save_for_backward(...) keeps tensors, which backward finds in ctx.saved_tensors. Other values may be
 assigned to fields of ctx.
 ctx.needs_input_grad[i] tells whether argument i requires a gradient.
+In rille.per_rank, arguments and gradients are local tensors.
 Both functions call operators, so layouts, pipeline stages, micro-batches and compiled steps work as in
 other code.]],
     args = [[

@@ -41,7 +41,7 @@ buckets: {64, 128, axis = 1}; pads an axis of the arguments (default 0) with zer
   dimensions 0 to axis of the first padded argument; size / length at entries of the arguments, 0 at
   the padding. (losses * weight):mean() is the mean over the entries, also with micro-batches;
   weight:gt(0) is a mask. A result that fn does not mask depends on the padding. A function that
-  does not accept weight is an error, except with cut.
+  does not compute with weight is an error, except with cut, or if the parameter's name is _.
   args = {1, 2}: the arguments to pad, default all tensors that have the axis;
   cut = {1}: results whose axis is cut to the length, default none]],
     returns = "a step: step(x, y) runs it; step:explain(), step:plan(), step:stats(), step:show(), step:trace(file)",

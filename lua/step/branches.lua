@@ -3,7 +3,7 @@
 -- Lua calls no metamethod when it compares a table or a userdata with a number for equality, branches on one, or uses one
 -- as a key. So `x:sum() == 0` is false and `if x:gt(0):any() then` is true, whatever the values. The search reads the
 -- bytecode of a function, and of the functions that it defines or calls. It follows the registers in the order of the
--- instructions, and records which registers hold tensors. Fields of tables are not followed.
+-- instructions, and records which registers hold tensors. Fields of tables are followed to functions only.
 
 local rille = require "rille"
 local bytecode = require "rille.step.bytecode"
@@ -20,16 +20,25 @@ local CLOSURE <const>, VARARG <const> = 79, 80
 -- ---- values of registers: nil if unknown; otherwise a table ----
 
 -- Fields: tensor, true for a tensor; boolean, true for the result of a comparison; scalar, true if computed from
--- mesh:rank() and numbers only. A method has the fields name and of (its object). A function has the field run.
+-- mesh:rank() and numbers only. A method has the fields name and of (its object). A function has the field run. A
+-- table of the program has the field fields, the table itself.
 local MESH, TENSOR, SCALAR = {}, {tensor = true}, {tensor = true, scalar = true}
 
 local booleans = {}
 for name in ("all any eq ge gt le logical_and logical_not logical_or lt ne"):gmatch("%S+") do booleans[name] = true end
 
+-- Returns true if a call with the arguments in the list may pass on a tensor.
+local function concerns(list)
+  for _, v in pairs(list) do
+    if v.tensor or v.run or v == MESH then return true end
+  end
+  return false
+end
+
 -- Returns the result of a call. list: arguments; n: their number.
 local function called(callee, list, n)
   if not callee then return nil end
-  if callee.run then return next(list) and callee.run(list) or nil end
+  if callee.run then return concerns(list) and callee.run(list) or nil end
   if callee.of == MESH then return callee.name == "rank" and SCALAR or TENSOR end
   local is_tensor = callee.of and callee.of.tensor and (rille._operator(callee.name) or callee.name == "to" or callee.name == "detach")
   if not is_tensor then return nil end
@@ -48,15 +57,16 @@ local scan
 -- of the search in progress: parsed code by function; set of the codes whose scan is in progress; function for findings
 local codes, active, tell
 
--- Returns the value of a register that holds the Lua value v: a function of the user's program, or a module of a class
--- with such a forward method; nil: another value.
+-- Returns the value of a register that holds the Lua value v: a function of the user's program, a module of a class
+-- with such a forward method, or another table; nil: another value.
 local function of_program(v)
-  local class = type(v) == "table" and debug.getmetatable(v)
+  local fields = type(v) == "table" and v or nil
+  local class = fields and debug.getmetatable(v)
   local fn = type(class) == "table" and rawget(class, "forward") or v
-  if type(fn) ~= "function" or check.is_own(fn) then return nil end
+  if type(fn) ~= "function" or check.is_own(fn) then return fields and {fields = fields} end
   local info = debug.getinfo(fn, "S")
   if info.what == "C" then return nil end
-  return {run = function(list)
+  return {fields = fields, run = function(list)
     codes[fn] = codes[fn] or bytecode.parse(fn)
     if class then list = table.move(list, 1, codes[fn].parameters, 2, {}) end
     return scan(codes[fn], info.short_src, list, function(i)
@@ -64,6 +74,16 @@ local function of_program(v)
       return of_program(value), value
     end)
   end}
+end
+
+-- Returns the value of a register that holds field `name` of a table, or of the table that its class looks in.
+local function field_of(fields, name)
+  local class = type(fields) == "table" and debug.getmetatable(fields)
+  local behind = type(class) == "table" and rawget(class, "__index")
+  if type(fields) ~= "table" or name == nil then return nil end
+  local v = rawget(fields, name)
+  if v == nil and type(behind) == "table" then v = rawget(behind, name) end
+  return of_program(v)
 end
 
 -- ---- the effects of instructions on the registers of a function ----
@@ -82,9 +102,10 @@ for code = ADD, SHR do effects[code] = function(s, _, b, c) return computed(s.he
 
 effects[GETTABUP] = function(s, _, b, c)
   local _, globals = s.upvalue(b)
-  local name = s.p.constants[c + 1]
-  return type(globals) == "table" and type(name) == "string" and of_program(rawget(globals, name)) or nil
+  return field_of(globals, s.p.constants[c + 1])
 end
+
+effects[GETFIELD] = function(s, _, b, c) return s.held[b] and field_of(s.held[b].fields, s.p.constants[c + 1]) or nil end
 
 effects[GETTABLE] = function(s, _, b) return s.held[b] and s.held[b].tensor and TENSOR or nil end
 effects[GETI] = effects[GETTABLE]
@@ -92,6 +113,7 @@ effects[GETI] = effects[GETTABLE]
 effects[SELF] = function(s, a, b, c, word)
   local object, name = s.held[b], word >> 15 & 1 == 1 and s.p.constants[c + 1]
   s.held[a + 1] = object
+  if object and object.fields then return field_of(object.fields, name) end
   return object and name and {name = name, of = object} or nil
 end
 
@@ -120,7 +142,7 @@ effects[CLOSURE] = function(s, _, _, _, word)
   return {run = run}
 end
 
-for _, code in ipairs{GETFIELD, NEWTABLE, NOT, NOT + 1, CONCAT, VARARG} do effects[code] = function() end end
+for _, code in ipairs{NEWTABLE, NOT, NOT + 1, CONCAT, VARARG} do effects[code] = function() end end
 for code = MOVE + 1, LOADNIL do effects[code] = effects[NOT] end
 
 -- Forgets the loop variables of a loop, registers a + 3 and above.
@@ -177,7 +199,7 @@ end
 local function search(fn, list, found)
   local program = of_program(fn)
   codes, active, tell = {}, {}, found
-  if program then program.run(list) end
+  if program and program.run then program.run(list) end
 end
 
 return {search = search, MESH = MESH, TENSOR = TENSOR}

@@ -26,14 +26,17 @@ local function check_positions(what, list)
   for _, k in ipairs(list) do check.count(WHO, "an entry of " .. what, k) end
 end
 
--- Returns the number of arguments that fn accepts; infinity: any number, or unknown.
+-- Returns the number of arguments that a function or module accepts; infinity: any number, or unknown.
 local function parameter_count(fn)
-  local info = type(fn) == "function" and debug.getinfo(fn, "u")
-  return info and not info.isvararg and info.nparams or math.huge
+  local forward = type(fn) == "table" and check.field(fn, "forward")
+  local called = type(forward) == "function" and forward or fn
+  local info = type(called) == "function" and debug.getinfo(called, "u")
+  if not info or info.isvararg then return math.huge end
+  return called == fn and info.nparams or info.nparams - 1 -- without self
 end
 
 -- Converts the option buckets of a step that calls fn to {sizes =, axis =, args = list or nil, cut = list, accepts = number
--- of arguments of fn}.
+-- of arguments of fn, fn = fn}.
 function buckets.read(given, fn)
   check.that(type(given) == "table", "%s must be a list of sizes such as {64, 128, axis = 1}, found %s", WHO, check.shown(given))
   local sizes, named = {}, {}
@@ -50,7 +53,7 @@ function buckets.read(given, fn)
   check.whole(WHO, "axis", o.axis, 0)
   if o.args then check_positions("args", o.args) end
   check_positions("cut", o.cut)
-  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut, accepts = parameter_count(fn)}
+  return {sizes = sizes, axis = math.tointeger(o.axis), args = o.args, cut = o.cut, accepts = parameter_count(fn), fn = fn}
 end
 
 -- ---- padding the arguments of a call ----
@@ -144,6 +147,17 @@ local function cut(o, k, y, n, size)
   return n == size and y or like(y:slice(o.axis, 0, n), y)
 end
 
+-- Checks that the step's function computes with the weight, argument args.n + 1, or has named this parameter _.
+local function check_weight_read(o, step, args)
+  local before = 0
+  for i = 1, args.n do
+    if layout.is_tensor(args[i]) then before = before + 1 end
+  end
+  local unused = type(o.fn) == "function" and debug.getlocal(o.fn, args.n + 1) == "_"
+  check.that(#o.cut > 0 or unused or step:_reads(before), "%s: the function must compute with the weight of the entries, argument %d, as in "
+    .. "(losses * weight):mean(), because its results include the padding; name the argument _ if zeros as padding change no result", WHO, args.n + 1)
+end
+
 -- Calls a step with padded arguments and their weight, and cuts the step's results to the size before padding.
 function buckets.call(o, step, ...)
   local args = table.pack(...)
@@ -154,7 +168,8 @@ function buckets.call(o, step, ...)
   local size = bucket_of(o, n, positions[1])
   for _, i in ipairs(positions) do args[i] = padded(args[i], o.axis, size) end
   args[args.n + 1] = weight_of(args[positions[1]], o.axis, n, size)
-  local results = table.pack(step:_run(table.unpack(args, 1, args.n + 1)))
+  local results = table.pack(step:_run(table.unpack(args, 1, math.min(args.n + 1, o.accepts))))
+  check_weight_read(o, step, args)
   for _, k in ipairs(o.cut) do results[k] = cut(o, k, results[k], n, size) end
   return table.unpack(results, 1, results.n)
 end

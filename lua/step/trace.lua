@@ -386,10 +386,10 @@ local function note_change(list, i)
   return true
 end
 
--- Ends a trace, after the function has returned or failed.
+-- Ends a trace, after the function has returned or failed. list.repeats: the trace is only compared with an earlier one.
 local function done(list, failed, traces)
   leave(list)
-  if failed then return end
+  if failed or list.repeats then return end
   local ignores = false
   for i = 4, list.n, 3 do
     local left = read(list[i], list[i + 1])

@@ -199,7 +199,8 @@ wrong_count(const char *text, int n, const struct place *p)
         return fail(E_SBP, "\"%s\" has %d entries, but the mesh has %d ax%s", text, n, p->naxis,
                     p->naxis == 1 ? "is" : "es");
     struct str full = {0};
-    str_addf(&full, "{\"%s\"", text);
+    size_t len = strlen(text), brackets = text[0] == '(' && text[len - 1] == ')';
+    str_addf(&full, "{\"%.*s\"", (int)(len - 2 * brackets), text + brackets);
     for (int k = 1; k < p->naxis; k++) str_addf(&full, ", \"B\"");
     int status = fail(E_SBP, "\"%s\" has 1 entry, but the mesh has %d axes: write one entry per axis, as in %s}", text,
                       p->naxis, str_text(&full));

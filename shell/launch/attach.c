@@ -89,7 +89,7 @@ attach_failed(const char *fmt, const char *what)
 static int
 tell_many(const struct found *found, int n)
 {
-    attach_failed("several controllers run: write rille %s NAME, or the number of the process:", command);
+    attach_failed("several programs run: write rille %s NAME, or the number of the process:", command);
     for (int i = 0; i < n; i++) {
         fprintf(stderr, "  %ld  %s\n", found[i].pid, found[i].title);
         close(found[i].fd);
@@ -105,11 +105,11 @@ choose_controller(const char *name, struct found *out)
     if (n > 1) return tell_many(found, n);
     if (n == 0 && name)
         return attach_failed(
-            "no controller called '%s' of this user runs on this host and in this container; expected the name of a "
+            "no program called '%s' of this user runs on this host and in this container; expected the name of a "
             "script or the number of a process",
             name);
     if (n == 0)
-        return attach_failed("no controller of this user runs on this host and in this container; %s starts one",
+        return attach_failed("no program of this user runs on this host and in this container; %s starts one",
                              "rille launch -n 4");
     *out = found[0];
     return 0;

@@ -73,7 +73,7 @@ tap.group("operators", function()
     {function() q:scaled_dot_product_attention(k, v) end, "scaled_dot_product_attention: k and v must have the same length (dimension 2), found 5 and 6"},
     {function() q:scaled_dot_product_attention(k, k, rille.ones({4, 5})) end, "mask must be {1, 2, 3, 5} or a shape that broadcasts to it, found {4, 5}"},
     {function() x:scatter_add(ids, T({1, 2}), 0) end, "scatter_add: ids must have as many dimensions as x, 2, found 1"},
-    {function() (x + 1):copy_(x) end, "copy_: expected a variable, found the result of an operator; clone or detach it first"},
+    {function() (x + 1):copy_(x) end, "copy_: expected a variable, found the result of an operator; clone or detach it first, or write x[0] = y to change a part of x"},
     {function() (x + 1):add_(x) end, "add_: expected a variable, found the result of an operator"},
     {function() rille.ones({2}):copy_(x) end, "copy_: the value must have the variable's shape {2} or broadcast to it, found {4, 5}"},
     {function() rille.placement("gpu", {0}) end, 'placement: unknown device kind "gpu": expected cpu, meta or cuda; a GPU is cuda'},

@@ -49,7 +49,7 @@ print("ended", n > 0)
 LUA
 
 go attach $job
-ok "attach reports that no controller of that name runs" ends 1 "no controller called '$job'"
+ok "attach reports that no program of that name runs" ends 1 "no program called '$job'"
 go attach a b
 ok "a second name is a usage error" ends 2 "one NAME"
 go attach --color
@@ -132,7 +132,7 @@ third=$!
 await is_there $other
 await grep -q "@rille-attach/.*/$second/chunk" /proc/net/unix
 go attach
-ok "with several controllers a name is required" ends 2 "several" "$controller  $job" "$third  $other"
+ok "with several programs a name is required" ends 2 "several" "$controller  $job" "$third  $other"
 printf '%s\n' 6*7 | timeout $hang "$rille" attach $third >seen 2>&1
 ok "attach accepts a process id" says "attached to $other" 42
 printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $other >seen 2>&1
@@ -192,7 +192,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
   timeout $hang "${nobody[@]}" "$rille" attach $job </dev/null >seen 2>&1
   code=$?
-  ok "another user does not find the controller" ends 1 "no controller called '$job' of this user"
+  ok "another user does not find the controller" ends 1 "no program called '$job' of this user"
   "${nobody[@]}" perl speak.pl "$name" "H0.1.0" >seen 2>&1
   ok "the controller refuses raw packets of another user" says "another user"
   "${nobody[@]}" perl speak.pl "$name" S >seen 2>&1
@@ -207,12 +207,12 @@ PL
   "${nobody[@]}" perl claim.pl "rille-attach/0/1/$own" >claimed & stranger=$!
   await grep -q ready claimed
   go attach $own
-  ok "a name that another user has taken is not connected to" ends 1 "no controller called '$own' of this user"
+  ok "a name that another user has taken is not connected to" ends 1 "no program called '$own' of this user"
   kill $stranger
   if unshare -p -f --mount-proc true 2>/dev/null; then
     unshare -p -f --mount-proc timeout $hang "$rille" attach $job </dev/null >seen 2>&1
     code=$?
-    ok "a container with the host's network does not find the controller" ends 1 "no controller called '$job' of this user" "in this container"
+    ok "a container with the host's network does not find the controller" ends 1 "no program called '$job' of this user" "in this container"
     unshare -p -f --mount-proc perl speak.pl "$name" "H0.1.0" >seen 2>&1
     ok "the controller refuses raw packets from a container" says "another container"
   else

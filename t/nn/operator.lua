@@ -162,6 +162,8 @@ for _, m in ipairs{
   {"a letter twice", function() product{rule = "aa->a"} end, "product: letter 'a' occurs twice in 'aa' of the rule"},
   {"a new letter", function() product{rule = "ab->c"} end, "product: letter 'c' of a result must occur in an operand of the rule"},
   {"no rule", function() product{rule = 3} end, "product: rule must be a string"},
+  {"an empty name", function() product{name = " "} end, 'operator: name must not be empty, found " "'},
+  {"an empty name of a formula", function() rille.operator{name = "", body = "x"} end, 'operator: name must not be empty, found ""'},
   {"no backward", function() product{backward = 3} end, "product: backward must be a function, found 3"},
   {"an odd size", function() product{sizes = {a = 3}} end, "product: sizes.a must be even, found 3"},
   {"an unknown size", function() product{sizes = {z = 4}} end, "product: sizes has 'z', which is not a letter of the rule"},

@@ -292,11 +292,59 @@ end)
 -- Comparing a local tensor by ==, and branching on one, has the same result on all ranks. Each program below is a
 -- function's body in Lua, with the parameters m (mesh), t and u (local tensors). n, helper, first and table_of are
 -- upvalues or globals.
+tap.group("functions with a gradient of their own", function()
+  local function forward(ctx, x, s) ctx:save_for_backward(x, s); return x:square() * s end
+  local function backward(ctx, dy)
+    local x, s = table.unpack(ctx.saved_tensors)
+    return dy * s * x * 2, (dy * x:square()):sum(0)
+  end
+  local own = {func = rille.func{forward = forward, backward = backward},
+    operator = rille.operator{name = "mine", rule = "ab,b->ab", forward = forward, backward = backward},
+    formula = rille.operator{name = "mine", operands = "x, s", body = "x ^ 2 * s"}}
+  local function results(fn, P, sbp, x, s)
+    local inputs, outputs = {{}, {}}, {}
+    for axis = 1, #P.shape do
+      inputs[1][axis], inputs[2][axis], outputs[axis] = axis == 1 and sbp[1] or "B", axis == 1 and sbp[2] or "B", axis == 1 and "S(0)" or "B"
+    end
+    local y = rille.per_rank(function(_, a, b) return fn(a, b) end, {inputs = inputs, outputs = {outputs}})(x, s)
+    local made = y:to_global{placement = P, sbp = "B"}
+    return {made:totable(), rille.grad((made * made):sum(), {x, s})}
+  end
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs{{"B", "B"}, {"B", "S(0)"}, {"S(0)", "B"}, {"S(0)", "S(0)"}, {"S(1)", "B"}, {"S(1)", "S(0)"}} do
+      local m = P.shape[1]
+      local width = (sbp[1] == "S(1)" and 4 or 4 * m) * (sbp[2] == "B" and 1 or m)
+      local function leaf(shape) return rille.randn(shape, {dtype = "f64", placement = P, sbp = "B"}):detach():requires_grad_(true) end
+      local x, s = leaf{2 * m, 4 * m}, leaf{width}
+      local want = results(function(a, b) return a:square() * b end, P, sbp, x, s)
+      for kind, fn in sorted(own) do
+        local got = results(fn, P, sbp, x, s)
+        tap.near(got[1], want[1], ("%s of %s, %s on %s"):format(kind, sbp[1], sbp[2], tostring(P)), 1e-12, 1e-12)
+        for k = 2, #want do tap.ok(close(got[k], want[k]), ("has the gradient %d of the formula"):format(k - 1)) end
+      end
+    end
+  end
+end)
+
+tap.group("errors of functions with a gradient of their own", function()
+  local P = mesh{0, 1}
+  local x = rille.ones({4, 3}, {placement = P, sbp = "S(0)"}):detach():requires_grad_(true)
+  for _, case in ipairs{
+    {function(_, a) return a * 2 end, function() return rille.ones{4, 3} end, "mine: gradient 1 of backward must be a local tensor, as argument 1 of forward, found a tensor"},
+    {function(_, a) return a * 2 end, function(_, dy) return dy[{{0, 1}}] end, "mine: a gradient must have the shape of its tensor"},
+    {function(ctx, a) ctx.a = a; return a * 2 end, function(_, dy) return dy end, "ctx.a: a tensor must be kept by ctx:save_for_backward"},
+  } do
+    local f = rille.func{name = "mine", forward = case[1], backward = case[2]}
+    tap.fails(function() rille.per_rank(function(_, a) return f(a) end, {inputs = {"S(0)"}, outputs = {"S(0)"}})(x):sum():backward() end, {case[3]}, "is an error: " .. case[3])
+  end
+end)
+
 tap.group("branches", function()
   local P = mesh{0, 1}
   local x = rille.ones({4, 3}, {placement = P, sbp = "S(0)"})
   local prelude = "local n = 2; local function first(m) return m:rank() == 0 end; local function same(v) return v end; " ..
-    "local function scaled(v, k) if k == 1 then return v end return v * k end "
+    "local function scaled(v, k) if k == 1 then return v end return v * k end " ..
+    "local deep = {fn = {same = function(a, b) return a == b end}, zero = function(_, v) return v == 0 end} "
   local function try(body)
     local fn = load(prelude .. "return function(m, t, u) " .. body .. " end", "=program")()
     return pcall(rille.per_rank(fn, {inputs = {"S(0)", "S(0)"}, outputs = {"S(0)"}}), x, x)
@@ -308,6 +356,7 @@ tap.group("branches", function()
       "if t:sum() == 0.5 then return u end return t", "local r = m:rank() local function f() return r == 1 end return f() and t or u",
       "local function f(a) return a == 1 and t or u end return f(m:rank())", "if 0 == m:rank() then return u end return t",
       "for i = 0, 1 do if m:rank() == i then t = t * 2 end end return t", "while m:psum(t) == 0 do t = t + 1 end return t",
+      "return deep.fn.same(m:rank(), 0) and t or u", "local d = deep.fn return d.same(t, 0) and t or u", "return deep:zero(t) and t or u",
       "return scaled(t, m:rank())", "if t[0] == 1 then return u end return t", "if t == u then return u end return t",
       "if -m:rank() == 0 then return u end return t", "if m:rank() // 2 == n then return u end return t"},
     [branched] = {"if m:rank():eq(0) then return t end return u", "return m:rank():eq(0) and t or u", "local c = m:rank():lt(1) if c then return u end return t",
@@ -327,7 +376,7 @@ tap.group("branches", function()
     "local mask = n == 2 and t:gt(0) or nil if mask then t = mask:where(t, u) end return t", "local y = n == 0 and t * 2 or t return y == nil and u or y",
     "if t.shape[1] == 2 then return u end return t", "if #t == 2 and t.ndim == 2 and t:numel() == 6 then return u end return t",
     "if t.dtype == 'f32' then return u end return t", "local function f(a, b) return b == 0 and a or a * 2 end return f(t, 0) + f(u, 1)",
-    "return scaled(t, 1) + scaled(u, 2)", "local seen = {} seen[t] = u return seen[t]", "local y = nil if y == nil then y = t end return y",
+    "return scaled(t, 1) + scaled(u, 2)", "return deep.fn.same(n, 2) and deep.fn and t or u", "local seen = {} seen[t] = u return seen[t]", "local y = nil if y == nil then y = t end return y",
     "local k = m.placement.size if k == 2 then return t end return u", "local c = t:gt(0) return c:where(t, u)",
     "local r = 0 if n == 3 then r = m.naxis end if r == 0 then return t end return u", "return m:rank():eq(0):where(t, u)",
     "local list = {t, u} for i, v in ipairs(list) do if i == 1 then t = v end end return t", "local c = n == 2 and t:gt(0) if c then t = c:where(t, u) end return t",

@@ -148,7 +148,7 @@ kill $job $other
 wait
 thaw
 go status $title
-ok "without a job of that name it says so" ends 1 "status: no controller called '$title' of this user runs on this host"
+ok "without a job of that name it says so" ends 1 "status: no program called '$title' of this user runs on this host"
 go status --all
 ok "it has no options" ends 2 "status: expected no option, found --all"
 finish

@@ -166,6 +166,7 @@ tap.group("layouts", function()
   fails({": placement: no device cpu:99: this session has cpu:0 to cpu:" .. last}, function() rille.placement("cpu", {99}) end)
   local mesh = rille.placement("cpu", {{0, 1}, {2, 3}})
   tap.is(rille.ones({4}, {placement = mesh, sbp = "B"}).sbp, "(B, B)", "a single B means B on every mesh axis")
+  fails({'"(B)" has 1 entry, but the mesh has 2 axes: write one entry per axis, as in {"B", "B"}'}, function() local _ = rille.ones({4}, {placement = mesh, sbp = "(B)"}) end)
   fails({'"S(0)" has 1 entry, but the mesh has 2 axes: write one entry per axis, as in {"S(0)", "B"}'}, function() local _ = rille.ones({4}, {placement = mesh, sbp = "S(0)"}) end)
   fails({'expected one entry per mesh axis, 2, found 1'}, function() return rille.ones({4}, {placement = mesh, sbp = {"B"}}) end)
   if not pcall(rille.placement, "cuda", {0}) then

@@ -416,6 +416,17 @@ for _, accumulate in ipairs{false, true} do
   empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, rille.zeros{2, 0}, {accumulate = accumulate})
   empty:index_put_({rille.tensor({1, 1}, {dtype = "i64"})}, 1, {accumulate = accumulate})
   tap.is(empty.shape, {4, 0}, "an assignment to rows without entries changes nothing")
+  local function ids(...) return rille.tensor({...}, {dtype = "i64"}) end
+  local none = rille.zeros({0}, {dtype = "i64"})
+  for _, shape in ipairs{{4, 0}, {0, 4}, {2, 3}} do
+    for _, at in ipairs{3, 9, -9} do
+      for k, key in ipairs{{{0, 0}, ids(at)}, {none, ids(at)}, {ids(at), {0, 0}}, {ids(at), none}} do
+        local x, axis = rille.ones(shape), k <= 2 and 2 or 1
+        local good = pcall(function() x:index_put_(key, 1, {accumulate = accumulate}); return x:totable() end)
+        tap.is(good, at >= -shape[axis] and at < shape[axis], ("position %d of axis %d of {%d, %d}, where no entry is selected"):format(at, axis - 1, shape[1], shape[2]))
+      end
+    end
+  end
 end
 local ids = rille.tensor({2, -1}, {dtype = "i64"})
 local step = rille.graph(function(t, at) return t[{{}, at}], t[{{{0}}, at}], t:masked_fill(t:gt(2), 0) end)

@@ -68,12 +68,18 @@ tap.is({scaled:item(), name}, {6.0, "a"}, "arguments that are no tensors pass th
 
 local cut = rille.graph(function(x) return x * 2 end, {buckets = {4, cut = {1}}})
 tap.is(cut(rille.ones(3)):totable(), {2.0, 2.0, 2.0}, "a function whose results are cut need not accept the weight")
+local Double = nn.Module:extend("Double")
+function Double.forward(_, x) return x * 2 end
+local double = Double()
+tap.is(rille.graph(double, {buckets = {4, cut = {1}}})(rille.ones(3, 3)):totable(), double(rille.ones(3, 3)):totable(), "nor need a module")
 local any = rille.graph(function(...) return (... * select(2, ...)):mean() end, {buckets = {4}})
 tap.near(any(rille.ones(3)):item(), 1, "a function of any number of arguments receives the weight")
 
 for _, case in ipairs{
   {function() rille.graph(function(x) return x:mean() end, {buckets = {4}})(rille.ones(3)) end, "must accept the weight of the entries as argument 2", "cut = {1}"},
+  {function() rille.graph(double, {buckets = {4}})(rille.ones(3, 3)) end, "must accept the weight of the entries as argument 2"},
   {function() rille.graph(function(x, y) return (x * y):mean() end, {buckets = {4}})(rille.ones(3), rille.ones(3)) end, "as argument 3"},
+  {function() rille.graph(function(x, weight) return x:mean() end, {buckets = {4}})(rille.ones(3)) end, "must compute with the weight of the entries, argument 2", "name the argument _"},
   {function() rille.graph(print, {buckets = 4}) end, "buckets must be a list of sizes", "found 4"},
   {function() rille.graph(print, {buckets = {}}) end, "at least one size"},
   {function() rille.graph(print, {buckets = {8, 4}}) end, "must ascend, found 4 after 8"},

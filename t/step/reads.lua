@@ -337,6 +337,30 @@ end)
 tap.group("check = \"trace\"", function()
   local step = rille.graph(function(x) return x * os.tmpname():len() + rille.tensor{2} end, {check = "trace"})
   for _ = 1, 9 do tap.ok(pcall(step, rille.ones{1}), "a function that computes the same in each call passes") end
+  for _, k in ipairs{2, 3, 2.0, 0.5} do -- x ^ 2 records a square, and x ^ k with a live number k a power
+    local exponent = 5
+    local powers = {
+      rille.graph(function(x) return x ^ exponent end, {check = "trace"}),
+      rille.graph(function(x, n) return x ^ n + x ^ 2 end, {check = "trace"}),
+      rille.graph(function(x) return x ^ rille.live(function() return exponent end) end, {check = "trace"})}
+    for way, power in ipairs(powers) do
+      exponent = 5
+      power(rille.ones{1} * 3, 5)
+      exponent = k
+      for _ = 1, 9 do
+        local good, y = pcall(power, rille.ones{1} * 3, k)
+        tap.near(good and y:item() or 0, 3 ^ k + (way == 2 and 9 or 0), ("exponent %s, way %d: a live number passes"):format(k, way), 1e-5)
+      end
+    end
+  end
+  local branch, k = "low", 2
+  local branching = rille.graph(function(x)
+    if os.getenv(branch == "low" and "NONE" or "PATH") then return k == 2 and x or x * k end
+    return x * k
+  end, {check = "trace"})
+  branching(rille.ones{1})
+  k = 3
+  tap.is(branching(rille.ones{1}):item(), 3, "a number that a branch not taken compares")
   local made = rille.graph(function(x) return x + rille.tensor{math.random()} end, {check = "trace"})
   made(rille.ones{1})
   tap.fails(function() made(rille.ones{1}) end, {"reads.lua:", "reads or changes other tensors now"}, "a function that makes new tensors in each call fails")

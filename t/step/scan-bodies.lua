@@ -217,11 +217,7 @@ for name, make in tap.sorted(bodies) do
       if n < 9 then
         local twice = values(train_twice(loop, fn, params, first, x))
         for _, how in ipairs{scan, recomputed} do
-          local good, why = pcall(function()
-            tap.near(values(train_twice(how, fn, params, first, x)), twice, about .. ": a loop's second derivatives", 1e-7, 1e-7)
-          end)
-          tap.ok(good or name == "two_layers" and tap.has(why, "more than 16", "join tensors with rille.concat"),
-            about .. ": second derivatives exist, or have more results than an operator can have", why)
+          tap.near(values(train_twice(how, fn, params, first, x)), twice, about .. ": a loop's second derivatives", 1e-7, 1e-7)
         end
       end
       for _, ranks in ipairs{1, 2, 4} do

@@ -21,7 +21,8 @@ must_be_leaf(const struct rille_tensor *t)
     if (tensor_is_variable(t))
         return fail(E_STATE,
                     "the variable was assigned a result whose gradient is recorded; write x:copy_(x:detach()) first");
-    return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first");
+    return fail(E_STATE, "expected a variable, found the result of an operator; clone or detach it first, or write "
+                         "x[0] = y to change a part of x");
 }
 
 /* Returns true if a value of type t broadcasts to the shape `to`. */

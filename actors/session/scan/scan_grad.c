@@ -265,10 +265,55 @@ give_gradients(const struct backward *w, const int *to, struct val *const *res, 
 
 /* ---- adding the scan that computes the gradient ---- */
 
+/* Copies up to n results of the gradient's scan, sums before outputs, from result number `first` on, into a scan that
+ * has all states. */
+static void
+take_results(const struct scan *all, int first, int n, struct scan *some)
+{
+    *some = *all;
+    some->sum.n = some->noutput = 0;
+    for (int k = first; k < MIN(first + n, all->sum.n + all->noutput); k++) {
+        int output = k - all->sum.n;
+        if (output >= 0) {
+            some->output[some->noutput++] = all->output[output];
+            continue;
+        }
+        some->like[some->sum.n] = all->like[k];
+        some->total[some->sum.n] = all->total[k];
+        scan_input(&some->sum, all->sum.stand_in[k], NULL);
+    }
+}
+
+/* Adds the scan. If it has more results than an operator may have, adds several scans, each of which computes all
+ * states and some of the other results. If possible, leaves room for the states as outputs, which run_again() adds. */
+static int
+add_scans(const struct backward *w, struct val **res)
+{
+    const struct scan *all = &w->scan;
+    struct val *out[OP_OUT];
+    int n = all->sum.n + all->noutput, fits = OP_OUT - all->state.n;
+    if (n <= fits) return scan_add(w->outer, all, res);
+    if (fits > all->state.n) fits -= all->state.n;
+    if (fits <= 0)
+        return fail(E_STATE,
+                    "the function of rille.scan has %d states and sums, more than %d; join tensors with rille.concat",
+                    all->state.n, OP_OUT - 1);
+    struct scan *some = must_alloc(sizeof *some);
+    int status = 0;
+    for (int first = 0; !status && first < n; first += fits) {
+        take_results(all, first, fits, some);
+        status = scan_add(w->outer, some, out);
+        memcpy(res, out, sizeof *res * (size_t)all->state.n);
+        memcpy(res + all->state.n + first, out + all->state.n, sizeof *res * (size_t)MIN(fits, n - first));
+    }
+    free(some);
+    return status;
+}
+
 static int
 make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int *to, struct val **din)
 {
-    struct val *res[OP_OUT];
+    struct val *res[3 * SCAN_INPUTS];
     const struct attr *was = w->n->attr;
     TRY(add_inputs(w));
     w->scan.first = w->value[0]->is_number ? 0 : w->value[0]->node->serial;
@@ -281,7 +326,7 @@ make_gradient(struct backward *w, struct val *const *dout, struct val **dx, int 
     w->scan.length = was[LENGTH].i;
     w->scan.reverse = !was[REVERSE].i;
     w->scan.gradient = true;
-    TRY(scan_add(w->outer, &w->scan, res));
+    TRY(add_scans(w, res));
     give_gradients(w, to, res, din);
     return 0;
 }

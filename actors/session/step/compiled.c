@@ -95,6 +95,15 @@ rille_graph_is_stale(const struct rille_graph *g)
 }
 
 bool
+rille_graph_reads(const struct rille_graph *g, int input)
+{
+    if (face_graph(g, __func__)) return false;
+    for (int32_t i = 0; i < g->nleaf; i++)
+        if (g->origin[i].kind == FROM_INPUT && g->origin[i].input == input) return true;
+    return false;
+}
+
+bool
 rille_graph_fits(const struct rille_graph *g, int nin, struct rille_tensor *const *in)
 {
     if (face_graph(g, __func__) || face_tensors(g->s, nin, in, __func__)) return false;

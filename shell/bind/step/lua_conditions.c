@@ -6,6 +6,7 @@
  * holder), list[k + 1] the key in it, and list[k + 2] the value. Each call of the step compares the list in C, and
  * calls lua/step/trace.lua only for values that differ. lua/step/trace.lua also makes the lists. */
 #include "shell/bind/step/lua_conditions.h"
+#include "shell/bind/base/field.h"
 #include "shell/bind/base/shell.h"
 
 #include <string.h>
@@ -75,6 +76,14 @@ conditions_begin_live(lua_State *L, int pattern)
     bool begun = lua_getiuservalue(L, 1, GRAPH_CONDITIONS) == LUA_TTABLE;
     lua_pop(L, 1);
     return begun;
+}
+
+void
+conditions_repeat(lua_State *L)
+{
+    lua_getiuservalue(L, 1, GRAPH_CONDITIONS);
+    field_flag(L, "repeats", true);
+    lua_pop(L, 1);
 }
 
 void

@@ -27,6 +27,9 @@ int conditions_end(lua_State *L, int failed);
 /* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
  * `former`, else to the present values. */
 void conditions_numbers(lua_State *L, bool former);
+/* Declares that the trace begun by conditions_begin_live() is only compared with the former trace: changes that the
+ * function makes do not count. */
+void conditions_repeat(lua_State *L);
 /* Ends the attempt that conditions_begin_live() began. good: the new trace computes the same as the former trace.
  * Returns false if the numbers cannot be live. */
 bool conditions_end_live(lua_State *L, bool good);

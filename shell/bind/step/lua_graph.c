@@ -600,18 +600,34 @@ graph_newindex(lua_State *L)
                     lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : what_is(L, 2));
 }
 
+/* step:_reads(i): returns true if the last trace computes with tensor argument i, counted from 0. */
+static int
+graph_reads(lua_State *L)
+{
+    struct graph *g = graph_check(L, 1);
+    lua_pushboolean(L, g->last >= 0 && rille_graph_reads(g->trace[g->last], (int)luaL_checkinteger(L, 2)));
+    return 1;
+}
+
 void
 graph_open(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__call", graph_call},         {"__gc", graph_gc},
                                     {"__close", graph_gc},          {"__tostring", graph_tostring},
                                     {"__newindex", graph_newindex}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"explain", graph_explain}, {"hints", graph_hints},
-                                       {"plan", graph_plan},       {"stats", graph_stats},
-                                       {"trace", graph_trace},     {"certify", graph_certify},
-                                       {"chart", graph_chart},     {"show", graph_show},
-                                       {"actors", graph_actors},   {"_program", graph_program_bytes},
-                                       {"_run", graph_run},        {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"explain", graph_explain},
+                                       {"hints", graph_hints},
+                                       {"plan", graph_plan},
+                                       {"stats", graph_stats},
+                                       {"trace", graph_trace},
+                                       {"certify", graph_certify},
+                                       {"chart", graph_chart},
+                                       {"show", graph_show},
+                                       {"actors", graph_actors},
+                                       {"_program", graph_program_bytes},
+                                       {"_run", graph_run},
+                                       {"_reads", graph_reads},
+                                       {NULL, NULL}};
     kind_make(L, KIND_GRAPH, "rille.graph", meta);
     luaL_newlib(L, methods);
     lua_pushvalue(L, -1);

@@ -389,13 +389,11 @@ is_generalised(lua_State *L, const struct step_call *c, int k, struct rille_grap
     return same;
 }
 
-/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the
- * step must instead be traced with the present numbers as constants. */
+/* Begins a trace with live numbers in place of the numbers that have changed since trace k, and of those that are live
+ * in trace k. Returns false if there are no such numbers, or another value has changed. */
 static bool
-replace_trace(lua_State *L, struct step_call *c, int k)
+begin_live(lua_State *L, struct step_call *c, int k)
 {
-    struct rille_graph *made = NULL;
-    int64_t interrupts = shell_of(L)->ninterrupt;
     luaL_checkstack(L, c->last + 8, "graph");
     find_batch_numbers(L, c);
     lua_getiuservalue(L, 1, 2);
@@ -403,7 +401,17 @@ replace_trace(lua_State *L, struct step_call *c, int k)
     lua_getfield(L, -1, "conditions");
     lua_replace(L, c->pattern + 1);
     lua_settop(L, c->pattern + 1);
-    if (!conditions_begin_live(L, c->pattern)) return false;
+    return conditions_begin_live(L, c->pattern);
+}
+
+/* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the
+ * step must instead be traced with the present numbers as constants. */
+static bool
+replace_trace(lua_State *L, struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    if (!begin_live(L, c, k)) return false;
     if (trace_once(L, c, &made) && interrupts != shell_of(L)->ninterrupt) lua_error(L);
     bool good = made;
     if (good) push_record(L, c);
@@ -426,19 +434,33 @@ replace_trace(lua_State *L, struct step_call *c, int k)
 
 /* ---- option check = "trace" ---- */
 
+/* Traces the function again, with the live numbers of trace k, because an operator may record another program for a
+ * constant: x ^ 2 records a square. If the function fails with live numbers, it has come to code that needs constants;
+ * then traces it with these. */
+static struct rille_graph *
+trace_like(lua_State *L, struct step_call *c, int k)
+{
+    struct rille_graph *made = NULL;
+    int64_t interrupts = shell_of(L)->ninterrupt;
+    if (begin_live(L, c, k)) {
+        conditions_repeat(L);
+        if (!trace_once(L, c, &made)) return made;
+        if (interrupts != shell_of(L)->ninterrupt) lua_error(L);
+    }
+    conditions_none(L);
+    if (trace_once(L, c, &made)) lua_error(L);
+    return made;
+}
+
 /* In calls 1, 2, 4, 8, ... traces the function again, and raises an error if the recorded program differs from the
  * program of trace k. */
 static void
 check_trace(lua_State *L, struct step_call *c, int k)
 {
-    struct rille_graph *made = NULL;
     char *how = NULL;
     int64_t n = ++c->g->ncall;
     if (n & (n - 1)) return;
-    luaL_checkstack(L, c->last + 8, "graph");
-    find_batch_numbers(L, c);
-    conditions_none(L);
-    if (trace_once(L, c, &made)) lua_error(L);
+    struct rille_graph *made = trace_like(L, c, k);
     int code = rille_graph_compare(c->g->trace[k], made, &how);
     rille_graph_free(&made);
     check(L, code);

@@ -545,7 +545,8 @@ static int
 tensor_fill_(lua_State *L)
 {
     if (!rille_tensor_is_variable(tensor_check(L, 1, "fill_")))
-        return complain(L, "fill_: expected a variable, found the result of an operator; clone or detach it first");
+        return complain(L, "fill_: expected a variable, found the result of an operator; clone or detach it first, or "
+                           "write x[0] = y to change a part of x");
     if (lua_type(L, 2) != LUA_TNUMBER && lua_type(L, 2) != LUA_TBOOLEAN)
         return complain(L, "fill_: expected a number, found %s", what_is(L, 2));
     lua_pushcfunction(L, index_set); /* implements x[{}] = v */
