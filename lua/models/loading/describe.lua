@@ -519,7 +519,7 @@ end
 function families.ministral3(d, c)
   families.mistral(d, c)
   -- from this position on, queries grow with the logarithm of their position
-  local rope = c.rope_parameters or {}
+  local rope = c.rope_scaling or c.rope_parameters or {}
   local most = rope.llama_4_scaling_beta and rope.original_max_position_embeddings
   d.length = math.min(d.length, most or d.length)
 end
