@@ -50,7 +50,13 @@ static const struct product products[] = {
     {"GPT-2, logits, dx", 256, 768, 50304, false, false, DT_F32},
     {"GPT-2, one token", 1, 3072, 768, false, true, DT_F32},
     {"GPT-2, fc, bf16", 256, 3072, 768, false, true, DT_BF16},
+    {"GPT-2, proj, bf16", 256, 768, 768, false, true, DT_BF16},
+    {"GPT-2, fcproj, bf16", 256, 768, 3072, false, true, DT_BF16},
+    {"GPT-2, fc, dx, bf16", 256, 768, 3072, false, false, DT_BF16},
     {"GPT-2, fc, dw, bf16", 3072, 768, 256, true, false, DT_BF16},
+    {"GPT-2, logits, bf16", 256, 50304, 768, false, true, DT_BF16},
+    {"GPT-2, logits, dx, bf16", 256, 768, 50304, false, false, DT_BF16},
+    {"GPT-2, logits, dw, bf16", 50304, 768, 256, true, false, DT_BF16},
     {"GPT-2, one token, bf16", 1, 3072, 768, false, true, DT_BF16},
 };
 enum { DIGITS = 8 };

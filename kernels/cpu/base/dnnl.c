@@ -262,18 +262,28 @@ is_named(const_dnnl_primitive_desc_t pd, const char *prefix)
     return !strncmp(implementation(pd), prefix, strlen(prefix));
 }
 
+/* Returns true if a product has a single row of a, or a single column of c, whose elements are not adjacent. */
+static bool
+has_wide_vector(const struct prim_layout *a, const struct prim_layout *c)
+{
+    int row = a->ndim - 2, col = a->ndim - 1;
+    return (!a->tag && a->size[row] == 1 && a->stride[col] != 1) ||
+           (!c->tag && c->size[col] == 1 && c->stride[row] != 1);
+}
+
 /* Returns true for an implementation that crashes or returns wrong results.
  *
  * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
  * pixels is a multiple of its block size. An example has windows of 1 x 1, 17 channels, bands of 4 rows of 6 pixels,
  * and stride 2 (t/products/conv).
  *
- * oneDNN 3.7's matrix product of small blocks returns wrong sums for some products with an odd k or a single row. An
- * example is 4 x 17 x 9 in bf16, on a Zen 5 without AMX (t/products/gemm). */
+ * oneDNN 3.7's matrix product of small blocks reads a single row of a, and writes a single column of c, as if their
+ * elements were adjacent (t/products/gemm). */
 static bool
-is_broken(const_dnnl_primitive_desc_t pd)
+is_broken(const_dnnl_primitive_desc_t pd, const struct prim_op *op)
 {
-    return is_named(pd, DNNL_VERSION_MAJOR == 2 ? "brgconv:avx512_core_amx" : "brg_matmul:");
+    if (DNNL_VERSION_MAJOR == 2) return is_named(pd, "brgconv:avx512_core_amx");
+    return is_named(pd, "brg_matmul:") && has_wide_vector(&op->src, &op->dst);
 }
 
 /* Makes the descriptor of the first implementation whose name begins with `prefix` and that is not broken. */
@@ -285,7 +295,7 @@ describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitiv
     native_layout src = native_new(&op->src), weights = native_new(&op->weights), dst = native_new(&op->dst);
     dnnl_alg_kind_t mean = op->count_padding ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding;
     dnnl_status_t status = walk_open(&w, op, src, weights, dst, mean, attr, hint);
-    while (!status && (is_broken(w.pd) || !is_named(w.pd, prefix)))
+    while (!status && (is_broken(w.pd, op) || !is_named(w.pd, prefix)))
         if (!walk_next(&w)) status = dnnl_unimplemented;
     walk_close(&w);
     native_free(src), native_free(weights), native_free(dst);
@@ -294,13 +304,11 @@ describe_first(const struct prim_op *op, const char *prefix, const_dnnl_primitiv
     return status;
 }
 
-/* Returns true if oneDNN's products of bf16 can be used. oneDNN 2.6 has them on processors with AVX-512, and reports
- * an error on others. oneDNN 3 is not used for bf16, because 3.7 returned infinities for some products with an odd k
- * (contract of {5,3} and {5,7}, on a Zen 5). */
+/* Returns true if oneDNN has products of bf16. It has them on processors with AVX-512, and reports an error on
+ * others. */
 static bool
 find_bf16(void)
 {
-    if (DNNL_VERSION_MAJOR > 2) return false;
     const struct prim_layout a = {dnnl_bf16, 2, {16, 16}, .tag = dnnl_ab}, c = {dnnl_f32, 2, {16, 16}, .tag = dnnl_ab};
     dnnl_primitive_desc_t pd;
     if (describe_first(&(struct prim_op){.kind = PRIM_MATMUL, .src = a, .weights = a, .dst = c}, "", NULL, NULL, &pd))

@@ -52,7 +52,7 @@ struct prim_arg {
 };
 
 /* Returns the oneDNN dtype for d; dnnl_data_type_undef: oneDNN is not used for this dtype. That holds for f16 and
- * f64, and for bf16 without AVX-512 or with oneDNN 3. */
+ * f64, and for bf16 without AVX-512. */
 dnnl_data_type_t prim_dtype(enum dtype d);
 /* Returns true if oneDNN's products and convolutions of this dtype are fast. bf16 counts as fast only if it is
  * faster than f32. On AMD cores with bf16 instructions bf16 takes half the time of f32. On Intel cores bf16 is
