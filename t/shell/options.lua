@@ -101,7 +101,7 @@ local calls = {
   ["train.elastic"] = rille.train.elastic,
   ["train.exit_if_stopping"] = function(o) return rille.train.exit_if_stopping(nil, nil, o) end,
   ["train.progress"] = function(o) return rille.train.progress(with({total = 1}, o)) end,
-  ["train.replicas"] = rille.train.replicas,
+  ["train.replicas"] = rille.train.replicas, ["train.resume"] = rille.train.resume,
 }
 for _, name in ipairs{"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor", "zeros"} do
   local given = {arange = {3}, empty = {{2}}, eye = {2}, full = {{2}, 1}, linspace = {0, 1, 2}, ones = {{2}}, rand = {{2}},
