@@ -185,7 +185,9 @@ function Listener:__input_layout() return self.model:__input_layout() end
 -- Returns the inputs as a tensor with one row per input, and a mask that is false at padding. Inputs that are lists
 -- are padded to equal length.
 local function as_tensor(self, inputs, given)
-  if self.config.bins or layout.is_tensor(inputs) then return inputs, given.mask end
+  check.that(not self.config.bins or layout.is_tensor(inputs) and #inputs.shape == 3,
+    "%s: generate: expected a spectrogram with batch, bins and frames, found %s; m:log_mel(sound) makes one", self.__name, check.shown(inputs))
+  if layout.is_tensor(inputs) then return inputs, given.mask end
   check.that(given.mask == nil, "%s: generate: the option mask needs inputs in a tensor", self.__name)
   local rows, longest = prompts.read("generate", inputs, self.config.vocab)
   local mask, where = {}, self:__input_layout()

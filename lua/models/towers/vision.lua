@@ -6,6 +6,7 @@
 
 local rille = require "rille"
 local nn = rille.nn
+local check = require "rille.base.check"
 local prepare = require "rille.models.towers.prepare"
 local towers = require "rille.models.towers.towers"
 
@@ -96,7 +97,10 @@ end
 
 local function of_dinov2(c, contents, model_type)
   local d = of_config(joined({layer_norm_eps = 1e-6, patch_size = 14}, c), contents, model_type)
-  local hidden = math.floor(d.width * (c.mlp_ratio or 4))
+  local ratio = c.mlp_ratio == nil and 4 or c.mlp_ratio
+  check.that(type(ratio) == "number" and d.width * ratio >= 1 and d.width * ratio < 1 << 31,
+    "mlp_ratio must be a number whose product with hidden_size is at least 1, found %s", check.shown(ratio))
+  local hidden = math.floor(d.width * ratio)
   d.norms, d.layer_scale, d.mean_too, d.hidden, d.resizes = "1234", true, d.classes and true, hidden, true
   d.mask_token = c.use_mask_token ~= false or nil
   if c.use_swiglu_ffn then d.gated, d.activation, d.hidden = true, "silu", (hidden * 2 // 3 + 7) // 8 * 8 end
