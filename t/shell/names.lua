@@ -102,6 +102,19 @@ tap.group("hints", function()
   end
 end)
 
+tap.group("options of other programs", function()
+  local l, y, w = rille.rand(4, 3), rille.tensor({1, 2, 0, 1}, {dtype = "i64"}), rille.tensor{1, 2, 3}
+  for _, row in ipairs{
+    {"weight", function() return l:cross_entropy(y, {weight = w}) end}, {"weight", function() return nn.CrossEntropyLoss{weight = w} end},
+    {"padding_idx", function() return nn.Embedding(5, 2, {padding_idx = 0}) end}, {"dim", function() return l:sum{dim = 0} end},
+    {"batch_first", function() return nn.LSTM(3, 4, {batch_first = true}) end}, {"device", function() return nn.Linear(3, 4, {device = "cpu"}) end}} do
+    tap.fails(row[2], {"'" .. row[1] .. "': ", "; expected one of: "}, "the error for the option " .. row[1] .. " says what to write")
+  end
+  local code = rille._elsewhere("option", "weight"):match("%(l .*sum%(%)"):gsub("w = v%[labels%]", "")
+  tap.near(assert(load("local l, w = ...; return " .. code))(l:cross_entropy(y, {reduction = "none"}), w[y]):item(),
+    (l:log_softmax{axis = 1}:neg():gather(1, y:unsqueeze(1)):squeeze(1) * w[y]):sum():item() / w[y]:sum():item(), "weights of classes")
+end)
+
 -- Each hint is computed, for x = {3, 1, 2, 1, 5} unless the row has values. Columns: name, result, values.
 local computed = {
   {"median", 2}, {"mode", 1}, {"allclose", true}, {"is_floating_point", true}, {"is_signed", true}, {"diff", {-2, 1, -1, 4}},
