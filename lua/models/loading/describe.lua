@@ -81,8 +81,10 @@ local function scaling_of(c, rope)
   local scaling = {}
   for name, value in pairs(rope) do scaling[name] = value end
   scaling.partial_rotary_factor = nil
-  kind = old_names[kind] or kind
-  scaling.rope_type, scaling.type = kind, nil
+  if old_names[kind] then
+    kind = old_names[kind]
+    scaling.rope_type, scaling.type = kind, nil
+  end
   if kind ~= "yarn" and kind ~= "longrope" then return scaling end
   local original = first(c.original_max_position_embeddings, rope.original_max_position_embeddings)
   if original and (c.original_max_position_embeddings or not rope.factor) and c.max_position_embeddings then
