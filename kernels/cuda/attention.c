@@ -139,7 +139,7 @@ set_block(const struct kcall *k, const char *pass, struct cuda_parts *parts)
 
 /* Writes the declarations of the operands and results that only a gradient's pass has. */
 static void
-add_gradients(struct making *m, const struct kcall *k, const char *pass)
+add_gradient_statements(struct making *m, const struct kcall *k, const char *pass)
 {
     int batch = batch_dims(k);
     add_attention_matrix(m, "g", ATT_OUT_GRAD, &k->in[ATT_OUT_GRAD], batch);
@@ -184,7 +184,7 @@ make_attention_pass(struct arena *a, const struct kcall *k, const char *pass, in
     add_attention_matrix(&m, "v", ATT_V, v, batch);
     add_attention_mask(&m, k);
     if (is_gradient(k)) {
-        add_gradients(&m, k, pass);
+        add_gradient_statements(&m, k, pass);
         s->scratch_bytes = (size_t)(2 * heads * scores.dim[batch]) * sizeof(float);
     } else {
         add_result(&m, "y", k, 0);

@@ -198,8 +198,11 @@ end
 -- Searches fn. list: values of its arguments. found(kind, line): is called for each finding (tell_uses).
 local function search(fn, list, found)
   local program = of_program(fn)
+  if not (program and program.run) then return end
   codes, active, tell = {}, {}, found
-  if program and program.run then program.run(list) end
+  local good, why = pcall(program.run, list)
+  codes, active, tell = nil, nil, nil -- they refer to the program's values
+  if not good then error(why, 0) end
 end
 
 return {search = search, MESH = MESH, TENSOR = TENSOR}

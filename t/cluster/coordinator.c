@@ -269,6 +269,17 @@ test_lost_meanwhile(void)
     coordinator_free(&c);
 }
 
+/* Lets the only worker join. formed: forms the epoch, too. */
+static void
+join_alone(struct coordinator *c, bool formed)
+{
+    say(c, 0, hello(-1, "1", "m"), 0, 1);
+    if (!formed) return;
+    form_world(c, 1, false);
+    say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
+    assert(coordinator_phase(c) == CLUSTER_IDLE);
+}
+
 static void
 test_stall(void)
 {
@@ -276,9 +287,8 @@ test_stall(void)
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m", .job = "job of the seed"};
     struct coordinator *c = coordinator_new(&o, &env);
-    struct packet p = hello(-1, "1", "m");
     struct packet beat = {.kind = PACKET_BEAT, .rank = 0, .job = {o.job, CLUSTER_ID}};
-    coordinator_receive(c, 0, &p);
+    join_alone(c, true);
     for (int i = 0; i < 20; i++) {
         beat.count++;
         coordinator_beat(c, &beat);
@@ -293,18 +303,18 @@ test_stall(void)
     coordinator_free(&c);
 }
 
-/* Sends 40 heartbeats of a worker, one every `gap` ticks, and then none. Returns the number of ticks after the
- * last heartbeat until the worker is lost; 0: it was lost earlier. */
+/* Sends 40 heartbeats of a worker, one every `gap` ticks, and then none. formed: the epoch is formed. Returns the
+ * number of ticks after the last heartbeat until the worker is lost; 0: it was lost earlier. */
 static int
-ticks_until_lost(int silence, int gap)
+ticks_until_lost(int silence, int gap, bool formed)
 {
     struct notices t = {0};
     struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
     struct coordinator_options o = {.world = 1, .version = "1", .machine = "m", .job = "job of the seed"};
     o.silence = silence;
     struct coordinator *c = coordinator_new(&o, &env);
-    struct packet p = hello(-1, "1", "m"), beat = {.kind = PACKET_BEAT, .job = {o.job, CLUSTER_ID}};
-    coordinator_receive(c, 0, &p);
+    struct packet beat = {.kind = PACKET_BEAT, .job = {o.job, CLUSTER_ID}};
+    join_alone(c, formed);
     for (beat.count = 1; beat.count <= 40; beat.count++) {
         for (int i = 0; i < gap; i++) coordinator_tick(c);
         coordinator_beat(c, &beat);
@@ -319,14 +329,16 @@ ticks_until_lost(int silence, int gap)
 static void
 test_silence(void)
 {
-    int wrong = 0;
+    int wrong = 0, early = 0;
     for (int silence = 1; silence <= 12; silence++)
         for (int gap = 1; gap <= 14; gap++) {
-            int ticks = ticks_until_lost(silence, gap);
+            int ticks = ticks_until_lost(silence, gap, true), most = silence * SILENCE_GROWTH;
+            early += ticks_until_lost(silence, gap, false) != (gap > most ? 0 : most + 1);
             /* a first gap that exceeds the option is a loss: the worker is not known to be slow yet */
             wrong += ticks != (gap > silence ? 0 : silence * MIN(gap, SILENCE_GROWTH) + 1);
         }
     is_int(wrong, 0, "the time without a heartbeat that is a loss grows with their average gap, up to four times");
+    is_int(early, 0, "until the epoch is formed it is four times the option");
 }
 
 /* Checks which ports the coordinator sends to a worker. Hosts form a ring; a worker gets the ports of the two
