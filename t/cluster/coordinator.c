@@ -269,78 +269,6 @@ test_lost_meanwhile(void)
     coordinator_free(&c);
 }
 
-/* Lets the only worker join. formed: forms the epoch, too. */
-static void
-join_alone(struct coordinator *c, bool formed)
-{
-    say(c, 0, hello(-1, "1", "m"), 0, 1);
-    if (!formed) return;
-    form_world(c, 1, false);
-    say(c, 0, (struct packet){.kind = PACKET_READY}, 1, 2);
-    assert(coordinator_phase(c) == CLUSTER_IDLE);
-}
-
-static void
-test_stall(void)
-{
-    struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m", .job = "job of the seed"};
-    struct coordinator *c = coordinator_new(&o, &env);
-    struct packet beat = {.kind = PACKET_BEAT, .rank = 0, .job = {o.job, CLUSTER_ID}};
-    join_alone(c, true);
-    for (int i = 0; i < 20; i++) {
-        beat.count++;
-        coordinator_beat(c, &beat);
-        coordinator_tick(c);
-    }
-    ok(t.n[NOTICE_LOST] == 0, "a worker with heartbeats is not lost");
-    for (int i = 0; i < 3; i++) {
-        coordinator_beat(c, &beat);
-        coordinator_tick(c);
-    }
-    ok(t.n[NOTICE_LOST] == 1 && !strcmp(t.text, "stopped responding"), "a repeated old heartbeat does not count");
-    coordinator_free(&c);
-}
-
-/* Sends 40 heartbeats of a worker, one every `gap` ticks, and then none. formed: the epoch is formed. Returns the
- * number of ticks after the last heartbeat until the worker is lost; 0: it was lost earlier. */
-static int
-ticks_until_lost(int silence, int gap, bool formed)
-{
-    struct notices t = {0};
-    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
-    struct coordinator_options o = {.world = 1, .version = "1", .machine = "m", .job = "job of the seed"};
-    o.silence = silence;
-    struct coordinator *c = coordinator_new(&o, &env);
-    struct packet beat = {.kind = PACKET_BEAT, .job = {o.job, CLUSTER_ID}};
-    join_alone(c, formed);
-    for (beat.count = 1; beat.count <= 40; beat.count++) {
-        for (int i = 0; i < gap; i++) coordinator_tick(c);
-        coordinator_beat(c, &beat);
-    }
-    int ticks = 0;
-    for (; !t.n[NOTICE_LOST]; ticks++) coordinator_tick(c);
-    coordinator_free(&c);
-    return ticks;
-}
-
-/* Checks that a worker's time limit grows with the average gap between its heartbeats, from the option on. */
-static void
-test_silence(void)
-{
-    int wrong = 0, early = 0;
-    for (int silence = 1; silence <= 12; silence++)
-        for (int gap = 1; gap <= 14; gap++) {
-            int ticks = ticks_until_lost(silence, gap, true), most = silence * SILENCE_GROWTH;
-            early += ticks_until_lost(silence, gap, false) != (gap > most ? 0 : most + 1);
-            /* a first gap that exceeds the option is a loss: the worker is not known to be slow yet */
-            wrong += ticks != (gap > silence ? 0 : silence * MIN(gap, SILENCE_GROWTH) + 1);
-        }
-    is_int(wrong, 0, "the time without a heartbeat that is a loss grows with their average gap, up to four times");
-    is_int(early, 0, "until the epoch is formed it is four times the option");
-}
-
 /* Checks which ports the coordinator sends to a worker. Hosts form a ring; a worker gets the ports of the two
  * neighbouring hosts, and those that it requests. There are five hosts with one worker each. */
 static void
@@ -795,8 +723,6 @@ main(void)
     test_memory();
     test_never_full();
     test_lost_meanwhile();
-    test_stall();
-    test_silence();
     test_meeting();
     test_found_again();
     test_speaker();
