@@ -63,7 +63,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (!b_wants(n, X)) return;
     struct attr attr[OP_ATTR];
-    memcpy(attr, n->attr, sizeof attr);
+    memcpy(attr, n->attr, sizeof *attr * (size_t)op_nattr(n->op));
     attr_int(&op_expert_blocks, attr, "turned", !attr[TURNED].i);
     struct val *dx = b_call(b, &op_expert_blocks, 3, (struct val *[]){dout[0], n->in[W], n->in[IDS]}, attr);
     din[X] = b_sum_to(b, dx, &n->in[X]->type);
