@@ -89,8 +89,8 @@ cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *range
 
 /* ---- finding ---- */
 
-/* A memory that a host keeps from an earlier controller. rank: worker that answers for it; memory: number of the memory
- * in that controller's job. */
+/* A memory that a host keeps from an earlier controller. rank: worker that reads and frees the memory; memory: its
+ * number in that controller's job. */
 struct kept_place {
     int rank;
     uint32_t flags; /* FETCH_OLDER, or 0 */

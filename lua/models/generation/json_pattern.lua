@@ -19,7 +19,8 @@ end
 
 -- ---- sets of characters ----
 
--- A set: [code] = true for characters of ASCII; wide: true if all others belong to it; more: list of single others.
+-- A set: [code] = true for its ASCII characters; wide: true if the set has every character beyond ASCII; more: list of
+-- its single characters beyond ASCII.
 local function new_set(wide) return {wide = wide, more = {}} end
 
 local function add_range(s, first, last)

@@ -63,7 +63,7 @@ struct outcome {
     int united;                  /* number of communicators made */
     int resumed;                 /* number of links that continued over a new connection */
     int muted;                   /* number of connections that began to carry nothing */
-    int muted_again;             /* number of these that replaced a connection that carried nothing */
+    int muted_again;             /* number of muted connections made in place of a muted one */
     int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
     int interrupted;             /* number of losses during these admissions */
     int moved;                   /* number of epochs in which devices moved to another host */
