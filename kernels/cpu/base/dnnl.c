@@ -271,6 +271,26 @@ has_wide_vector(const struct prim_layout *a, const struct prim_layout *c)
            (!c->tag && c->size[col] == 1 && c->stride[row] != 1);
 }
 
+/* Returns true if all batch dimensions have larger strides than the matrices' rows and columns. */
+static bool
+batch_is_outside(const struct prim_layout *x)
+{
+    int row = x->ndim - 2, col = x->ndim - 1;
+    int64_t extent = MAX((x->size[row] - 1) * x->stride[row], (x->size[col] - 1) * x->stride[col]);
+    for (int d = 0; d < row; d++)
+        if (x->size[d] > 1 && x->stride[d] <= extent) return false;
+    return true;
+}
+
+/* Returns true for a product whose batch has several dimensions in an unusual order. */
+static bool
+has_odd_batch(const struct prim_op *op)
+{
+    if (op->kind != PRIM_MATMUL || op->src.ndim < 4) return false;
+    return op->src.ndim > 4 || !batch_is_outside(&op->src) || !batch_is_outside(&op->weights) ||
+           !batch_is_outside(&op->dst);
+}
+
 /* Returns true for an implementation that crashes or returns wrong results.
  *
  * With AMX, oneDNN 2.6's convolution jumps to a missing kernel if neither the number of channels nor the number of
@@ -278,12 +298,14 @@ has_wide_vector(const struct prim_layout *a, const struct prim_layout *c)
  * and stride 2 (t/products/conv).
  *
  * oneDNN 3.7's matrix product of small blocks reads a single row of a, and writes a single column of c, as if their
- * elements were adjacent (t/products/gemm). */
+ * elements were adjacent (t/products/gemm). With two batch dimensions it often finds the wrong matrix if one
+ * dimension lies inside the matrices or is broadcast, and with three even if all are outside. It can write beyond
+ * the result (t/products/batch). */
 static bool
 is_broken(const_dnnl_primitive_desc_t pd, const struct prim_op *op)
 {
     if (DNNL_VERSION_MAJOR == 2) return is_named(pd, "brgconv:avx512_core_amx");
-    return is_named(pd, "brg_matmul:") && has_wide_vector(&op->src, &op->dst);
+    return is_named(pd, "brg_matmul:") && (has_wide_vector(&op->src, &op->dst) || has_odd_batch(op));
 }
 
 /* Makes the descriptor of the first implementation whose name begins with `prefix` and that is not broken. */

@@ -432,18 +432,22 @@ batch_goes_on(const struct gemm *g)
 }
 
 /* Makes each call execute the primitive several times. If nbatch is 0, one execution computes one panel of a
- * product. Otherwise one execution computes at_once entries of the batch's outermost dimension. */
+ * product. If nbatch is g->nbatch, it computes at_once entries of the batch's outermost dimension, else the innermost
+ * dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
 {
-    if (nbatch) {
+    struct gemm outer = *g;
+    if (nbatch && nbatch == g->nbatch) {
         int64_t parts = panels(g->batch[0].size, at_once);
         if (parts > 1) prim_repeat(prim, parts, part_skips(g, at_once, parts), NMATRIX);
         return;
     }
-    int64_t n = batch_count(g), each = panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
+    outer.nbatch -= nbatch;
+    int64_t each = nbatch ? 1 : panels(g->x[C].rows, part->m) * panels(g->x[C].cols, part->n);
+    int64_t n = batch_count(&outer);
     if (n * each == 1) return;
-    int64_t *skip = batch_skips(g, n);
+    int64_t *skip = batch_skips(&outer, n);
     prim_repeat(prim, n * each, each > 1 ? panel_skips(g, part, skip, n) : skip, NMATRIX);
     if (each > 1) free(skip);
 }
@@ -471,6 +475,34 @@ gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threa
     return 0;
 }
 
+/* Describes n dimensions of the batch, 1 <= n <= g->nbatch, as one execution; a single dimension is the innermost.
+ * Returns false if oneDNN refuses this batch, or has only its slow reference code for it. */
+static bool
+describe_batch(const struct gemm *g, int n, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
+{
+    struct gemm inner = *g;
+    if (n < g->nbatch) inner.batch[0] = g->batch[g->nbatch - 1];
+    inner.nbatch = n;
+    if (n < g->nbatch && batch_at_once(&inner, threads) < inner.batch[0].size) return false;
+    if (gemm_describe(&inner, n, threads, false, arg, pd)) {
+        err_clear();
+        return false;
+    }
+    if (!prim_is_plain(*pd)) return true;
+    dnnl_primitive_desc_destroy(*pd);
+    return false;
+}
+
+/* Describes one execution: the whole batch, its innermost dimension, or a single product, the first of these that
+ * oneDNN computes well. Sets *nbatch, which is the number of dimensions to try first, to the number found. */
+static int
+describe_most(const struct gemm *g, int *nbatch, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
+{
+    for (; *nbatch; *nbatch = *nbatch > 1)
+        if (describe_batch(g, *nbatch, threads, arg, pd)) return 0;
+    return gemm_describe(g, 0, threads, false, arg, pd);
+}
+
 /* Makes the primitive of a product. If c is column-major, the primitive computes the transposed product. */
 static int
 gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
@@ -489,21 +521,11 @@ gemm_make(struct gemm *g, int threads, void **state, size_t *scratch_bytes)
     panel.x[A].rows = panel.x[C].rows = part.m;
     panel.x[B].cols = panel.x[C].cols = part.n;
     panel.x[A].cols = panel.x[B].rows = g->x[A].cols - (g->x[A].cols - 1) / part.k * part.k;
-    panel.batch[0].size = at_once;
-    int status = gemm_describe(&panel, nbatch, threads, false, arg, &pd);
-    bool plain = !status && nbatch && prim_is_plain(pd);
-    if (plain) dnnl_primitive_desc_destroy(pd);
-    /* If oneDNN is slow with this batch, or does not support it (overlapping matrices), the primitive computes a
-     * single product and is executed for each. */
-    if (plain || (status && nbatch)) {
-        nbatch = 0;
-        err_clear();
-        status = gemm_describe(g, 0, threads, false, arg, &pd);
-    }
-    TRY(status);
+    if (nbatch) panel.batch[0].size = at_once;
+    TRY(describe_most(&panel, &nbatch, threads, arg, &pd));
     TRY(prim_new(pd, NMATRIX, arg, threads, state, scratch_bytes));
     gemm_repeat(g, nbatch, at_once, &part, *state);
-    status = gemm_add(g, &panel, part.k, threads, arg, *state, scratch_bytes);
+    int status = gemm_add(g, &panel, part.k, threads, arg, *state, scratch_bytes);
     if (status) prim_drop(*state);
     return status;
 }
