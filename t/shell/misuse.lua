@@ -31,6 +31,8 @@ for _, row in ipairs{
   {"function Net:forward(x) local y = self.nosuch(x) return y end net(x)", "Net has no field 'nosuch'; set self.nosuch in Net:init (in Outer.net)"},
   {"function Net:forward(x) return self.fc(x) end local n = Net() local y = n(rille.ones{3})", "found 3 (in Net.fc, in the forward at (command line):9)"},
   {"function Net:forward(x) return rille.linear_cross_entropy(x, x, 3) end local n = Net() local y = n(x)", "found 3 (in Net, in the forward at (command line):9)"},
+  {"return rille.lstm", "rille has no 'lstm': write rille.nn.LSTM"}, {"return rille.adamw", "rille has no 'adamw': write rille.optim.AdamW"},
+  {"return rille.TensorDataset", "rille has no 'TensorDataset': write rille.data.loader"},
   {"rille.trace(3)", "rille has no 'trace': write step:trace(path), where step = rille.graph(fn)"},
   {"fc.bias = 3 fc(x)", "nn.Linear: 'bias' must be a tensor, found 3"},
   {"fc.weight = x fc(x)", "nn.Linear: weight must have 2 dimensions, (output, input), found 1"},

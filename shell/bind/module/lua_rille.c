@@ -32,6 +32,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* ---- settings of the session: random seed, autocast, recompute, gradients ---- */
@@ -475,6 +476,25 @@ refuse_call(lua_State *L, const char *name)
     lua_setmetatable(L, -2);
 }
 
+/* Returns what to write for a name of a part of rille, the table at index 1: "write rille.PART.NAME" if the part has
+ * this name in any case, or the equivalent of another framework's name. NULL: no part has it. May push the text. */
+static const char *
+name_in_part(lua_State *L, const char *name)
+{
+    static const char *const part[] = {"nn", "optim", "data", "sbp"};
+    for (int i = 0; i < (int)(sizeof part / sizeof *part); i++) {
+        const char *other = name_elsewhere(part[i], name);
+        if (other) return other;
+        lua_getfield(L, 1, part[i]);
+        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+            const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+            if (!strcasecmp(key, name)) return lua_pushfstring(L, "write rille.%s.%s", part[i], key);
+        }
+        lua_pop(L, 1);
+    }
+    return NULL;
+}
+
 /* __index: loads rille.NAME as a module in Lua, or raises an error. */
 static int
 module_index(lua_State *L)
@@ -489,6 +509,7 @@ module_index(lua_State *L)
         struct nearest best = {0};
         const char *other = name_elsewhere("rille", name);
         if (!other) other = name_elsewhere("tensor", name);
+        if (!other) other = name_in_part(L, name);
         if (other) return complain(L, "rille has no '%s': %s", name, other);
         name_nearest(L, 1, name, &best);
         return complain(L, "rille has no '%s'%s", name, name_hint(L, &best));
