@@ -11,7 +11,7 @@
  * reads lines "operator<TAB>sample". It answers each line with the call's microseconds, the microseconds of a copy
  * of as many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
 #include "bench/clock.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "kernels/exec/sample.h"
 #include "runtime/base/denormal.h"

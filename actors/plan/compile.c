@@ -11,7 +11,7 @@
 #include "actors/plan/model/device_list.h"
 #include "actors/plan/lower/lower.h"
 #include "actors/plan/model/sync.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

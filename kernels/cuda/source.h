@@ -59,7 +59,7 @@ void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, voi
                       uint64_t piece, uint64_t *word);
 
 /* Writes the kernel of a call. Fails with E_KERNEL if no kind of kernel (engine) supports the call; the host then
- * computes the call. Views are as in kernel.h. */
+ * computes the call. Views are as in exec.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes the kernel of a chain. lead: index of the leading step, which processes lines; -1: all steps are
  * element-wise. A product cannot lead a chain. */

@@ -3,7 +3,7 @@
  * The first method of the table below that accepts a call computes it. An exception is the matrix product of the
  * device's library: a run uses this product instead, if the library supports the call and the run's addresses suit
  * the library. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/exec_inner.h"
 
 #include "kernels/cpu/base/copies.h"
 #include "kernels/cpu/base/dnnl.h"

@@ -7,7 +7,7 @@
  * sums are exact. */
 #include "kernels/exec/loaded.h"
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/sample.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/device_kinds.h"

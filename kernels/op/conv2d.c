@@ -6,7 +6,7 @@
  * batch, the output channels, the groups and the input channels may be split. Splitting the input channels leaves
  * partial sums. A bias is added to the result. */
 #include "kernels/op/conv.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"

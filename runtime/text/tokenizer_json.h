@@ -50,8 +50,6 @@ int read_decoder(struct tokenizer *t, const char *path, const json_t *part);
 int check_model(const char *path, const json_t *root);
 /* Reads the model. root: the file, for its added tokens. Call after the parts were read. */
 int read_model(struct tokenizer *t, const char *path, const json_t *root);
-/* Reads the template (the ids added around a text). Call after the tokens were read. */
-int read_template(struct tokenizer *t, const char *path, const json_t *root);
 
 /* Reads Mistral's tekken.json. */
 int tokenizer_read_tekken(struct tokenizer *t, const char *path, const json_t *root);

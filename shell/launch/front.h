@@ -99,7 +99,8 @@ void spawn_close(void); /* waits for the workers' last output lines */
 /* front_keys.c. Creates a key file in memory, outside any folder, which only this process can open; returns 0 or
  * an errno. */
 int key_in_memory(const char *text, size_t n, char path[KEY_PATH]);
-/* hosts_read.c: reads a list of hosts, or the file at `path` if the list is NULL; non-zero after printing the error. */
+/* front_workers.c: reads a list of hosts, or the file at `path` if the list is NULL; non-zero after printing the error.
+ */
 int hosts_read(const char *list, const char *path, struct hosts *out);
 /* munge.c: the key of a job. key_file "munge:" or "munge:PORT": the coordinator makes a key, and serves it at the port
  * until the program ends; a worker fetches the key, and waits for the coordinator at most wait_s seconds. *path: path

@@ -83,11 +83,6 @@ int command_run(lua_State *L, int env, const char *line); /* runs a command; lin
 const char *command_name(int i);                          /* returns the i-th name; NULL after the last */
 bool command_push_page(lua_State *L, const char *name);   /* pushes the :help text; false: no such command */
 
-/* ---- tutorial.c ---- */
-
-/* runs the tutorial step that the text names, or else the next step */
-void tutorial_run(lua_State *L, int env, const char *text);
-
 /* ---- repl.c ---- */
 
 int repl_run(lua_State *L);      /* runs until :quit or the end of input; returns the exit code */

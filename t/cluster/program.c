@@ -3,7 +3,7 @@
  * step, of its partitions, and of a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"

@@ -16,7 +16,7 @@
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/plan.h"
 #include "actors/plan/model/program.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "runtime/base/error.h"
 #include "runtime/file/codec/image.h"
 #include "runtime/file/llmc.h"

@@ -4,7 +4,7 @@
  * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
  * outline must not depend on the number of devices. A second, newly created atlas simulates the other process. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "t/lib/plan/plans.h"
 
 #include "actors/plan/outline/outline.h"

@@ -4,7 +4,7 @@
  * The test tries all combinations of small and odd sizes, transposed operands, rows cut out of wider rows, batches
  * of one operand or both, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/exec.h"
 

@@ -33,7 +33,7 @@
  * A member that cannot reach another one reports this (UNREACHED), and one of the two is lost: the other one if it is
  * silent, else the member that reports it.
  *
- * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
+ * A member hangs when its heartbeats arrive but its work does not progress (coordinator.c). If none of the
  * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
  * these members is declared lost.
  *

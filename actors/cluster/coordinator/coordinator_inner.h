@@ -6,7 +6,7 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/window.h"
 
-/* The work of a worker since the speeds of workers were last compared (coordinator_pace.c). */
+/* The work of a worker since the speeds of workers were last compared (coordinator_run.c). */
 struct pace {
     uint64_t acts, busy_ns;
     /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: the worker was not slow */
@@ -193,18 +193,6 @@ coordinate_last(struct coordinator *c)
 void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
-
-/* Functions of coordinator_hang.c. */
-/* Counts a tick without progress, if the member owes an answer. Called for members whose last heartbeat has just
- * arrived. */
-void coordinate_count_still(struct coordinator *c, int rank);
-void coordinate_find_hang(struct coordinator *c);
-void coordinate_report(struct coordinator *c, int rank, const struct packet *p);
-
-/* Functions of coordinator_pace.c. coordinate_worked records an END packet; coordinate_pace compares workers after a
- * successful run. */
-void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_pace(struct coordinator *c);
 
 /* Functions of coordinator_run.c. */
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);

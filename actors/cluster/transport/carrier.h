@@ -22,6 +22,11 @@
 
 struct carrier;
 
+/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: the message
+ * and all messages behind it must wait. FATE_STRANGE: the message is invalid. If carrier_take keeps the body, it
+ * owns the body. */
+enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
+
 /* Functions that the carrier's thread calls when data arrives or a link fails. */
 struct carrier_hear {
     void *of;

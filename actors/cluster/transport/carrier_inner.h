@@ -4,7 +4,7 @@
 #define RILLE_CLUSTER_CARRIER_INNER_H
 
 #include "actors/cluster/transport/carrier.h"
-#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/transport/net_mpi.h"
 #include "runtime/base/system.h"
 
 #include <pthread.h>
@@ -196,10 +196,6 @@ struct carrier {
     atomic_bool dropping;   /* true if the run ended early; bytes that were not sent are dropped then */
 };
 
-/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: the message
- * and all messages behind it must wait. FATE_STRANGE: the message is invalid. If carrier_take keeps the body, it
- * owns the body. */
-enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
 /* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */
 void carrier_send_fetch(struct carrier *c, const struct item *i);

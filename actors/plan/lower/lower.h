@@ -147,10 +147,6 @@ struct pval *pval_new(struct lower *l, const struct type *type, const struct lay
                       struct ref ref);
 void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* appends an edge; duplicates are allowed */
 
-/* dim_order.c: returns the view of shard `own` of a result as the shard is stored in its register. v: the result,
- * with dense views. */
-const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
-
 /* order.c */
 void order_begin(struct lower *l); /* call when all tasks exist */
 /* Makes task a run before task b; adds an edge unless this order is already known. a must precede b in the list. */
@@ -214,9 +210,6 @@ struct view mover_sent(struct mover *m, const struct redistribute_channel *c, in
                        int64_t *skip);
 /* Returns the placement of the devices that read a channel. */
 const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the sending task and the receiving task of a channel whose bytes a library sends. */
-int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
-int lower_p2p_recv(struct mover *m, int32_t channel);
 /* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between
  * hosts. */
 int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
@@ -232,9 +225,6 @@ void channel_list(struct lower *l);
  * true: equal shards of the result may share a register (shared_shard.c). */
 int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
                 struct pval **out);
-
-/* chain.c */
-int lower_chain(struct lower *l, int32_t node);
 
 /* lower.c */
 /* Returns the number of threads for a kernel with this many operations and bytes on one rank. */

@@ -2,7 +2,7 @@
 #include "actors/plan/model/plan.h"
 
 #include "kernels/cuda/launch.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "runtime/device/stream.h"
 
 int

@@ -6,7 +6,7 @@
  * size of the plan. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_inner.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/device_kinds.h"

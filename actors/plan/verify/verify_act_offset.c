@@ -12,7 +12,7 @@
  * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with other
  * rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
 #include "actors/plan/model/deadlock.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_inner.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"

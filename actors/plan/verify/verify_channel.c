@@ -21,7 +21,7 @@
  * partitions connect, they compare these rounds and digests of the contents (channels_match, comm_ranks_match). */
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_inner.h"
 
 #include "runtime/base/error.h"
 

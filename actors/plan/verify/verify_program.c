@@ -3,7 +3,7 @@
  *
  * The proof computes types again by the operators' rules, and compares them with the program's types. It checks
  * the layouts of every call again as a signature. It uses no data that was recorded while the program was built. */
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_inner.h"
 
 #include "runtime/base/error.h"
 #include "sbp/sig.h"

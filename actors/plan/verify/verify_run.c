@@ -24,7 +24,7 @@
  * runs at given rates (Ghamarian et al. 2006). */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_inner.h"
 
 #include "runtime/base/error.h"
 

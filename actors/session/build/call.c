@@ -6,7 +6,7 @@
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/tracer.h"
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/loaded.h"
 #include "kernels/op/base/table.h"
 #include "sbp/strategy.h"

@@ -4,7 +4,7 @@
 #include "actors/cluster/controller/controller.h"
 #include "actors/session/core/face.h"
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "runtime/device/device_cuda.h"
 #include "runtime/base/stop.h"

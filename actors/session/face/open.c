@@ -19,7 +19,7 @@
 #include "actors/session/batch/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/loaded.h"
 #include "runtime/base/limits.h"
 #include "runtime/data/str.h"

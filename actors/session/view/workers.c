@@ -6,7 +6,7 @@
 #include "actors/cluster/wire/key.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
-#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/transport/net_mpi.h"
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"

@@ -18,7 +18,7 @@
  * before the first is used; for 1024 keys they need 256 KiB. attention_small.c computes the products, or
  * attention_dense.c if oneDNN multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"

@@ -2,10 +2,10 @@
  *
  * The operands of the products (v', p and k') and the results (out' and dq') are packed into dense rows. All are
  * padded with zeros to full blocks and tiles, so that one oneDNN primitive per product suffices. */
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/data/arena.h"
 #include "kernels/cpu/base/transpose.h"
 

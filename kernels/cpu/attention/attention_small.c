@@ -6,7 +6,7 @@
  * rows of words, too. They are floats read in place, two rows of bf16 joined into one row of pairs, or transposed
  * rows (queries, and the gradients of results). Float results are accumulated in place. Data in other layouts is
  * packed first. */
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
 #include "kernels/cpu/base/transpose16.h"

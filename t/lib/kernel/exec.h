@@ -2,7 +2,7 @@
 #ifndef RILLE_T_EXEC_H
 #define RILLE_T_EXEC_H
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/sample.h"
 #include "kernels/op/base/table.h"
 #include "runtime/data/arena.h"

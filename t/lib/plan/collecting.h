@@ -3,6 +3,7 @@
 #ifndef RILLE_T_COLLECTING_H
 #define RILLE_T_COLLECTING_H
 
+#include "boxing/box.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -7,7 +7,7 @@
 #define RILLE_T_PARTS_H
 
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "t/oracles/transport_sim.h"
 #include "t/lib/plan/plans.h"
 

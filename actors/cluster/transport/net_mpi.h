@@ -1,6 +1,6 @@
-/* mpi.h - finds the MPI plug-in, if it is installed. Any thread. */
-#ifndef RILLE_CLUSTER_MPI_H
-#define RILLE_CLUSTER_MPI_H
+/* net_mpi.h - finds the MPI plug-in, if it is installed. Any thread. */
+#ifndef RILLE_CLUSTER_TRANSPORT_NET_MPI_H
+#define RILLE_CLUSTER_TRANSPORT_NET_MPI_H
 
 #include "actors/cluster/transport/mpi_plugin.h"
 

@@ -1,7 +1,7 @@
-/* variants.h - kernel variants of convolutions and mean pooling, by oneDNN. An exec owns the state of a variant; one
+/* conv.h - kernel variants of convolutions and mean pooling, by oneDNN. An exec owns the state of a variant; one
  * thread at a time runs it. */
-#ifndef RILLE_KERNELS_CPU_CONV_VARIANTS_H
-#define RILLE_KERNELS_CPU_CONV_VARIANTS_H
+#ifndef RILLE_KERNELS_CPU_CONV_CONV_H
+#define RILLE_KERNELS_CPU_CONV_CONV_H
 
 #include "runtime/graph/op.h"
 

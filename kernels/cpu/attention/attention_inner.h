@@ -1,10 +1,10 @@
-/* attention_tiles.h - declarations shared by attention.c and the two files that multiply its tiles:
+/* attention_inner.h - declarations shared by attention.c and the two files that multiply its tiles:
  * attention_small.c with our own loops, attention_dense.c with oneDNN.
  *
  * A worker iterates over heads, and over the blocks of queries in each head, in its own workspace. Scores are stored
  * tile by tile, with one row per key and one column per query of the block. */
-#ifndef RILLE_KERNELS_CPU_ATTENTION_TILES_H
-#define RILLE_KERNELS_CPU_ATTENTION_TILES_H
+#ifndef RILLE_KERNELS_CPU_ATTENTION_ATTENTION_INNER_H
+#define RILLE_KERNELS_CPU_ATTENTION_ATTENTION_INNER_H
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_small.h"
