@@ -9,6 +9,7 @@
 #include "bench/clock.h"
 #include "boxing/box.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdio.h>
 #include <stdlib.h>

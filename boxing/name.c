@@ -5,6 +5,7 @@
  * moves have a name. */
 #include "boxing/box.h"
 #include "boxing/grid.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

@@ -21,6 +21,7 @@
 #include "boxing/quota.h"
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"
+#include "runtime/tensor/atlas.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,6 +11,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "sbp/search.h"
 
 #include "runtime/data/arena.h"
+#include "runtime/tensor/atlas.h"
 
 /* ---- listing the signatures that may be tried ---- */
 

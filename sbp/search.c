@@ -3,6 +3,7 @@
 #include "sbp/search.h"
 
 #include "runtime/data/arena.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

@@ -14,6 +14,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_kernel.h"
 #include "runtime/base/error.h"
 
 #include <string.h>

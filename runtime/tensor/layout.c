@@ -3,6 +3,7 @@
  * A mesh axis with S splits one dimension. Axes that split the same dimension do so in the layout's order: each axis
  * splits the ranges that the preceding axis has made. Only shard_range() knows how a range is cut. */
 #include "runtime/tensor/layout.h"
+#include "runtime/tensor/atlas.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"

@@ -2,11 +2,10 @@
  *
  * Each line of a *.tiktoken file has a token in base64 and its rank, which is also its id. tekken.json has ranked byte
  * strings, a pattern, and special tokens with the first ids. */
+#include "runtime/text/tiktoken.h"
 #include "runtime/base/error.h"
 #include "runtime/file/disk/source.h"
 #include "runtime/text/characters/base64.h"
-#include "runtime/text/tokenizer.h"
-#include "runtime/text/tokenizer_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,9 @@
  * A part of an unknown type is an error that names the type, because a tokenizer that returns almost the right ids
  * is worse than none. */
 #include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tiktoken.h"
+#include "runtime/text/tokenizer_parts.h"
+#include "runtime/text/models.h"
 
 #include "runtime/base/error.h"
 #include "runtime/file/disk/source.h"

@@ -12,7 +12,6 @@
 #include "kernels/op/lib/lookup.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/denormal.h"
-#include "runtime/device/device_cuda.h"
 #include "runtime/file/disk/file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/str.h"

@@ -21,10 +21,13 @@
 #include "runtime/file/codec/image.h"
 #include "runtime/file/llmc.h"
 #include "runtime/file/tensors.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/sentencepiece.h"
+#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tiktoken.h"
 #include "shell/launch/hosts.h"
 #include "t/lib/tap.h"
 #include "t/oracles/packet_print.h"
+#include "runtime/tensor/atlas.h"
 
 #include <sys/mman.h>
 #include <zlib.h>

@@ -4,6 +4,7 @@
 #include "sbp/rule.h"
 #include "kernels/exec/sample.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 static struct arena arena;
 

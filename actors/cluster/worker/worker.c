@@ -37,6 +37,7 @@
 #include "runtime/base/limits.h"
 #include "runtime/file/disk/source.h"
 #include "runtime/base/thread.h"
+#include "runtime/tensor/atlas.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
 #include "kernels/exec/exec.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

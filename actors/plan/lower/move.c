@@ -4,6 +4,7 @@
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

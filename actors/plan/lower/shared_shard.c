@@ -8,6 +8,7 @@
 
 #include "boxing/grid.h"
 #include "runtime/device/device.h"
+#include "runtime/tensor/atlas.h"
 
 /* One slice of the shared shard, the step of the move that computes it, and the rank that fills it. */
 struct item {

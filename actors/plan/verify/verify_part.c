@@ -4,6 +4,7 @@
  * operand is stored; the operator's record computes the strides. Two layouts are equivalent for a shard if they
  * have the same elements of the value on the same device. */
 #include "actors/plan/verify/verify_value.h"
+#include "runtime/tensor/atlas.h"
 
 /* ---- finding a shard ---- */
 

@@ -4,7 +4,7 @@
 #include "actors/session/core/session.h"
 
 #include "actors/cluster/controller/controller.h"
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_kernel.h"
 #include "runtime/data/str.h"
 
 #include <stdio.h>

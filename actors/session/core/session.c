@@ -6,7 +6,7 @@
 
 #include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_graph.h"
 #include "runtime/base/stop.h"
 #include "runtime/data/str.h"
 

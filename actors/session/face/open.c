@@ -23,7 +23,6 @@
 #include "kernels/exec/loaded.h"
 #include "runtime/base/limits.h"
 #include "runtime/data/str.h"
-#include "runtime/device/device_cuda.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -17,7 +17,6 @@
 #include "runtime/file/npy.h"
 #include "runtime/file/disk/path.h"
 #include "runtime/file/quantised.h"
-#include "runtime/file/safetensors.h"
 #include "runtime/file/disk/save.h"
 #include "runtime/file/disk/source.h"
 #include "runtime/file/disk/store.h"

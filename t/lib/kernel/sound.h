@@ -13,6 +13,7 @@
 #include "sbp/sig.h"
 #include "kernels/exec/sample.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 enum { SOUND_RANKS = 16 };
 

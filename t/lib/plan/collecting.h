@@ -7,7 +7,6 @@
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/tensor/layout.h"
 #include "runtime/device/stream.h"
 #include "t/host/host_comm.h"
 

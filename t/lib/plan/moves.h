@@ -6,6 +6,7 @@
 #include "boxing/relay.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 enum { MAX_MESH = 1024, MAX_LAYOUT = 4000 };
 
