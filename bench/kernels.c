@@ -17,7 +17,7 @@
 #include "runtime/base/denormal.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 #include <string.h>
 

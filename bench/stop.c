@@ -16,7 +16,7 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 static const struct {
     const char *op, *sample;

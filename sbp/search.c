@@ -1,6 +1,7 @@
 /* search.c - prepares the choice of a signature: numbers the cutting orders, entries and layouts that each operand
  * may have. */
 #include "sbp/search.h"
+#include "sbp/debt.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/tensor/atlas.h"

@@ -92,9 +92,5 @@ struct debt {
     uint32_t axes;
     int64_t bytes;
 };
-/* Fills in the fields `may`, `forced` and `debt` of s. Call after the rest of search_init(). */
-void debt_init(struct search *s);
-/* Returns the bytes of pending reductions that the call adds at a point. INT64_MAX: no move can reduce a result. */
-int64_t point_owes(const struct search *s, const struct point *p);
 
 #endif

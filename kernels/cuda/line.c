@@ -5,7 +5,6 @@
 #include "kernels/cpu/rows/reduce.h"
 #include "kernels/op/base/op_impl.h"
 #include "runtime/base/error.h"
-#include "sbp/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>

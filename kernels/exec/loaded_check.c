@@ -14,6 +14,7 @@
 #include "runtime/base/error.h"
 #include "runtime/data/rng.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 #include "runtime/tensor/atlas.h"
 
 #include <math.h>

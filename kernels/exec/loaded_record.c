@@ -9,6 +9,7 @@
 #include "runtime/data/arena.h"
 #include "runtime/graph/graph.h"
 #include "sbp/rule.h"
+#include "sbp/write.h"
 
 #include <string.h>
 

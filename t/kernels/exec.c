@@ -2,6 +2,8 @@
  * the first that accepts the call with dense operands; else the reference. Also tests RILLE_CHECK. */
 #include "kernels/exec/exec_inner.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
+#include "sbp/write.h"
 
 enum { N = 6 };
 

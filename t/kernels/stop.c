@@ -6,6 +6,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 #include <limits.h>
 

@@ -7,6 +7,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 #include <inttypes.h>
 

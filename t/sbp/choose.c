@@ -4,6 +4,7 @@
 #include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
 #include "t/lib/kernel/missing.h"
+#include "sbp/choose.h"
 
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)

@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 #include "runtime/tensor/atlas.h"
 
 #include <stdarg.h>

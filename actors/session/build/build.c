@@ -10,7 +10,6 @@
 
 #include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
-#include "sbp/sig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,9 @@
 #include "actors/session/core/tracer.h"
 
 #include "boxing/box.h"
-#include "sbp/sig.h"
+#include "sbp/choose.h"
 #include "sbp/strategy.h"
+#include "sbp/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

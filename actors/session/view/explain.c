@@ -19,7 +19,8 @@
 #include "rille.h"
 #include "runtime/data/str.h"
 
-#include "sbp/sig.h"
+#include "sbp/choose.h"
+#include "sbp/infer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

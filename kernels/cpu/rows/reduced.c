@@ -3,7 +3,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/data/str.h"
-#include "sbp/rule.h"
+#include "sbp/write.h"
+#include "sbp/infer.h"
 
 #include <math.h>
 

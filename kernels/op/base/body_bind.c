@@ -9,6 +9,7 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
-#include "sbp/rule.h"
 #include "t/lib/tap.h"
 
 /* Runs a prepared kernel and frees it. Scratch memory is filled with NaN, so that a test notices reads of scratch

@@ -11,6 +11,7 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 #include "kernels/exec/sample.h"
 #include "t/lib/tap.h"
 #include "runtime/tensor/atlas.h"
