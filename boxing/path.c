@@ -19,6 +19,9 @@
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"
 #include "runtime/tensor/atlas.h"

@@ -8,6 +8,7 @@
  * only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE, `table` prints the
  * table of docs/cuda.md, `names` prints the values of ONLY, and `gpu` uses GPU 0. */
 #include "boxing/box.h"
+#include "boxing/reduce.h"
 #include "kernels/cuda/source.h"
 #include "kernels/op/lib/lookup.h"
 #include "kernels/op/base/table.h"

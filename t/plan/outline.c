@@ -9,6 +9,7 @@
 
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/redistribute.h"
+#include "boxing/name.h"
 
 /* ---- counts ---- */
 

@@ -1,6 +1,7 @@
 /* choose.c - tests the choice of a signature: comparison with an exhaustive search for every operator, ties, updates,
  * and meshes of one rank and of many. Prices are those that a session uses. */
 #include "boxing/box.h"
+#include "boxing/bytes.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
 #include "t/lib/kernel/missing.h"

@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"
+#include "boxing/bytes.h"
 
 #include <math.h>
 #include <stdlib.h>

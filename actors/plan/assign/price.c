@@ -2,6 +2,7 @@
 #include "actors/plan/assign/candidate.h"
 
 #include "sbp/strategy.h"
+#include "boxing/bytes.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "boxing/plan.h"
 
 static bool
 may_collect(const struct lower *l, const struct pval *from, const struct layout *to, struct collective *c)

@@ -5,6 +5,7 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/atlas.h"
+#include "boxing/plan.h"
 
 #include <string.h>
 

@@ -22,6 +22,7 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "kernels/cuda/launch.h"
+#include "boxing/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "actors/plan/lower/lower.h"
 
 #include "boxing/grid.h"
+#include "boxing/plan.h"
 #include "runtime/device/device.h"
 #include "runtime/tensor/atlas.h"
 

@@ -16,7 +16,6 @@
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/kind.h"
 #include "actors/plan/model/program.h"
-#include "boxing/box.h"
 #include "boxing/collective.h"
 #include "kernels/exec/exec.h"
 

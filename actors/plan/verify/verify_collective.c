@@ -12,6 +12,7 @@
 #include "actors/plan/verify/verify_value.h"
 
 #include "runtime/device/device.h"
+#include "boxing/plan.h"
 
 static int
 begin_move(struct values *s, int32_t task)

@@ -10,7 +10,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "boxing/box.h"
+#include "boxing/bytes.h"
 #include "sbp/choose.h"
 #include "sbp/strategy.h"
 #include "sbp/infer.h"

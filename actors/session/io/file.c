@@ -10,7 +10,7 @@
 #include "actors/session/durable/shards.h"
 #include "actors/session/run/open_run.h"
 #include "actors/session/run/store.h"
-#include "boxing/box.h"
+#include "boxing/reduce.h"
 #include "runtime/file/disk/file.h"
 #include "runtime/file/gguf.h"
 #include "runtime/file/codec/image.h"

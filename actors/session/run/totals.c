@@ -8,7 +8,7 @@
 #include "actors/session/run/host_report.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/runner.h"
-#include "boxing/box.h"
+#include "boxing/bytes.h"
 
 #include <string.h>
 

@@ -5,6 +5,9 @@
 #include "actors/session/planner/hint_conflict.h"
 
 #include "boxing/path.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 #include "runtime/data/hash.h"
 
 #include <stdio.h>

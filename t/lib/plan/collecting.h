@@ -4,6 +4,7 @@
 #define RILLE_T_COLLECTING_H
 
 #include "boxing/box.h"
+#include "boxing/reduce.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -2,7 +2,6 @@
 #ifndef RILLE_T_MOVES_H
 #define RILLE_T_MOVES_H
 
-#include "boxing/box.h"
 #include "boxing/relay.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"

@@ -1,0 +1,19 @@
+/* border.h - lists what a set of ranks reads from other ranks in a move, and what others read from it. Pure; any
+ * thread. */
+#ifndef RILLE_BOXING_BORDER_H
+#define RILLE_BOXING_BORDER_H
+
+#include "boxing/box.h"
+
+/* Returns true if a read between two ranks of the set must be sent, for instance because the ranks are in different
+ * memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the source
+ * mesh if the read fills a stage. Function NULL: ranks of the set read each other's memory in place. */
+typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
+struct box_border {
+    int32_t nin, nout;
+    struct box_read *in, *out;
+};
+void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, box_far_fn *far,
+                struct box_border *out);
+
+#endif
