@@ -1,5 +1,6 @@
 /* launch.c - compiles kernel texts and launches the kernels. */
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/making.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/device_cuda.h"

@@ -62,13 +62,6 @@ size_t exec_bytes(const struct exec *e); /* approximate memory that the exec hol
 int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
                const struct view *out, int device, int threads, struct exec **e);
 
-/* Returns true if these steps form a group instead of a chain. A group has independent calls of one operator, and
- * each call writes an output. */
-bool group_is(int nstep, const struct fuse_step *step);
-/* Returns the index of a chain's producer: the last step whose operator is a product or row kernel (OP_LEADS). The
- * chain's element-wise steps read the producer's result. -1: the chain has no producer. */
-int epilogue_by(int nstep, const struct fuse_step *step);
-
 /* Copies src to dst as view_copy() does, with at most `threads` threads, fewer for small views. Any thread. */
 void kernel_copy(const struct view *dst, const struct view *src, int threads);
 

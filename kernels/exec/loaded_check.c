@@ -5,7 +5,8 @@
  * gradient must equal the slope, a central difference of the definition. Kernels: the results of the record's
  * function fast() must agree with those of the definition. Test values are doubles, multiples of 1/4, so that short
  * sums are exact. */
-#include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_check.h"
+#include "kernels/exec/loaded_record.h"
 
 #include "kernels/exec/exec.h"
 #include "kernels/exec/sample.h"

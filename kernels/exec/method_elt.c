@@ -2,6 +2,7 @@
 #include "kernels/exec/exec_inner.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
+#include "kernels/cpu/eltwise/chain.h"
 #include "runtime/base/error.h"
 
 static int

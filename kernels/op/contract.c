@@ -4,6 +4,7 @@
  * A split of a leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_own.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/base/wide.h"
 #include "kernels/op/base/op_impl.h"

@@ -6,6 +6,8 @@
  * floats may be f32 (attribute dtype): the sums, before they are rounded. */
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_int.h"
+#include "kernels/cpu/gemm/gemm_own.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 #include "kernels/cpu/base/wide.h"

@@ -9,7 +9,7 @@
  * table of docs/cuda.md, `names` prints the values of ONLY, and `gpu` uses GPU 0. */
 #include "boxing/box.h"
 #include "boxing/reduce.h"
-#include "kernels/cuda/source.h"
+#include "kernels/cuda/making.h"
 #include "kernels/op/lib/lookup.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/denormal.h"

@@ -31,7 +31,6 @@
 #include "actors/cluster/wire/position.h"
 #include "actors/cluster/controller/remote_access.h"
 #include "kernels/exec/identity.h"
-#include "kernels/exec/exec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"

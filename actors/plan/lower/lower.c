@@ -11,7 +11,7 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
-#include "kernels/exec/exec.h"
+#include "kernels/exec/method_group.h"
 #include "runtime/tensor/atlas.h"
 
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "actors/cluster/controller/controller.h"
 #include "actors/session/core/face.h"
 
-#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "runtime/device/cuda_graph.h"
 #include "runtime/base/stop.h"

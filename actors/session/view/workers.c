@@ -10,6 +10,7 @@
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_library.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/limits.h"
 

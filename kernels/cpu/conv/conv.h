@@ -27,9 +27,5 @@ int conv_w_run(const struct kcall *k, const void *state);
 void conv_w_drop(void *state);
 
 struct plane;
-bool mean_accepts(const struct kcall *k, const struct plane *p); /* variants of avg_pool2d and its gradient */
-bool mean_back_accepts(const struct kcall *k, const struct plane *p);
-int mean_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
-int mean_back_prepare(const struct kcall *k, const struct plane *p, void **state, size_t *scratch_bytes);
 
 #endif

@@ -22,22 +22,6 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
  * (cpu/gemm/gemm_transposed.h). */
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-/* Variant of matmul and contract for a few rows of f32 or bf16, with our own loops (cpu/gemm/gemm_few.c). */
-bool gemm_few_accepts(const struct kcall *k);
-int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_few_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract for small f32 matrices with a row-major second operand, with our own loops
- * (cpu/gemm/gemm_small.c). */
-bool gemm_small_accepts(const struct kcall *k);
-int gemm_small_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract for doubles, with our own loops (cpu/gemm/gemm_f64.c). */
-bool gemm_f64_accepts(const struct kcall *k);
-int gemm_f64_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_f64_run(const struct kcall *k, const void *state);
-/* Variant of matmul for integers, whose sums and products wrap around (cpu/gemm/gemm_int.c). */
-bool gemm_int_accepts(const struct kcall *k);
-int gemm_int_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int gemm_int_run(const struct kcall *k, const void *state);
 /* A single-threaded product c[m,n] = a[m,k] b[k,n] of dense matrices, which prim_at() runs. a and b have one dtype;
  * c is f32. a_columns, b_columns: true if a (b) is column-major. add: true: the product is added to c. */
 struct dense_product {

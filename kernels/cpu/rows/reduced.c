@@ -1,5 +1,5 @@
 /* reduced.c - the reduced dimensions of a call, and the identity of each reduction. */
-#include "kernels/cpu/rows/reduce.h"
+#include "kernels/cpu/rows/reduced.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/str.h"
