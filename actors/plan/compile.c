@@ -9,7 +9,10 @@
 #include "actors/plan/memory/act_offset.h"
 #include "actors/plan/memory/arena.h"
 #include "actors/plan/model/device_list.h"
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/update_order.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/credit.h"
+#include "actors/plan/lower/send.h"
 #include "actors/plan/model/sync.h"
 #include "actors/plan/verify/verify.h"
 

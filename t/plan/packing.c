@@ -7,6 +7,7 @@
  * language models in stages. */
 #include "actors/plan/compile.h"
 #include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/clique.h"
 #include "t/lib/plan/net.h"

@@ -7,7 +7,6 @@
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/controller/remote_access.h"
 #include "actors/cluster/memory/segment.h"
-#include "actors/plan/model/program.h"
 #include "runtime/file/disk/root.h"
 #include "runtime/base/system.h"
 

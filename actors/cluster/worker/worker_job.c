@@ -1,7 +1,7 @@
 /* worker_job.c - compiles programs to plans, and connects their channels to the plans of other hosts. */
 #include "actors/cluster/worker/worker_job.h"
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 
 #include "actors/cluster/worker/worker_epoch.h"
 #include "actors/act/run/address.h"

@@ -1,8 +1,11 @@
 /* assign.c - builds the cost network ("net") of a program, and writes the chosen layouts back to the program. */
-#include "actors/plan/assign/planner.h"
+#include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/lifetimes.h"
 
 #include "actors/plan/assign/constraint_conflict.h"
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/assign/price.h"
+#include "actors/plan/assign/assigned.h"
+#include "actors/plan/outline/hops.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"

@@ -1,6 +1,6 @@
 /* assigned.c - functions on the results of a planner: computes the regret of the alternatives, and frees the
  * results. */
-#include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/assigned.h"
 #include "runtime/data/arena.h"
 #include "sbp/solve/solve.h"
 

@@ -3,7 +3,13 @@
  * A value is moved to a layout once, however many readers need it there. Views are not tasks: a shard carries
  * strides, and readers apply them. */
 #include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/update_order.h"
+#include "actors/plan/lower/move.h"
+#include "actors/plan/lower/intern.h"
+#include "actors/plan/lower/draft.h"
 #include "actors/plan/outline/estimate.h"
+#include "actors/plan/outline/fusion.h"
+#include "actors/plan/outline/hops.h"
 
 #include "actors/plan/model/rates.h"
 

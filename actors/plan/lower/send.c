@@ -17,7 +17,10 @@
  * If a library links the devices, both ends of a channel are device work (lower_p2p_send). Otherwise host code sends
  * and receives. If host code cannot read a device's memory, a transfer copies the bytes to a cpu device's memory right
  * before the SEND, or from there right after the RECV. Transfers are stream work, ordered by edges. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/send.h"
+#include "actors/plan/lower/move.h"
+#include "actors/plan/lower/intern.h"
+#include "actors/plan/lower/draft.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

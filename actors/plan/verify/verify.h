@@ -8,9 +8,5 @@
  * shapes and signatures are legal, a greedy token simulation finishes, and no two live registers share bytes.
  * E_PLAN: the plan is wrong; the error names a task and a field. */
 int plan_verify(const struct plan *p);
-/* Reads a program from untrusted bytes. Accepts only bytes that program_write() would write, and only legal
- * programs. Interns placements and layouts in the atlas. E_PLAN names the byte or the node of the error; *out is
- * then NULL. */
-int program_read(const char *bytes, size_t n, struct atlas *at, struct program **out);
 
 #endif

@@ -78,33 +78,5 @@ proof_same(const struct proof *v, int32_t task, const char *field, int64_t got, 
  * other readers. */
 uint32_t proof_wide(struct proof *v, int32_t i);
 int32_t proof_sum(struct proof *v, int32_t i);
-/* Returns true if two attribute values are equal. */
-bool proof_same_attr(const struct attr *a, const struct attr *b);
-
-/* verify_program.c */
-int prove_program(struct proof *v);
-
-/* verify_sync.c */
-int prove_syncs(struct proof *v);
-/* verify_run.c */
-int prove_run(struct proof *v);
-/* Returns true if task i of a collective may act only at the place of the collective's last task in this partition.
- * That is allowed if task i acts in the same round as the collective's first task, and every reader of task i's
- * results is listed after the last task. */
-bool proof_comm_rank_keeps_order(const struct proof *v, int32_t i);
-/* Proves by a simulation of tokens that the plan runs to its end. Needed only if the proof by rounds fails. The
- * simulation takes time linear in the number of acts. */
-int proof_run_greedily(struct proof *v);
-/* verify_channel.c */
-int prove_channels(struct proof *v);
-/* verify_value.c */
-int prove_values(struct proof *v);
-/* verify_kernel.c */
-int prove_credits(struct proof *v);
-/* verify_act_offset.c: proves that live results do not overlap on devices that have results with per-act offsets.
- * Sets has[device] for these devices; has[] must be false before. */
-int prove_act_offsets(struct proof *v, bool *has);
-/* verify_memory.c */
-int prove_memory(struct proof *v);
 
 #endif

@@ -5,7 +5,7 @@
  * derivations in the memo. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/session/build/derive.h"
-#include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/price.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"

@@ -1,6 +1,6 @@
 /* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps the workers' reports of runs. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/run/cluster_view.h"
 #include "actors/session/run/host_report.h"
 #include "actors/session/run/remote.h"

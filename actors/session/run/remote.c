@@ -15,6 +15,7 @@
 #include "actors/cluster/controller/controller.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/model/local_set.h"
+#include "actors/plan/model/program_bytes.h"
 #include "runtime/base/clock.h"
 
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #include "boxing/name.h"
 #include "boxing/plan.h"
 #include "runtime/data/hash.h"
+#include "actors/plan/assign/price.h"
 
 #include <stdio.h>
 #include <stdlib.h>
