@@ -7,7 +7,9 @@
  * input. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/transport/carrier_channels.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 #include "actors/cluster/wire/devices.h"
 #include "actors/cluster/wire/key.h"
 #include "actors/cluster/wire/link.h"

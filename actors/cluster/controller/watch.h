@@ -22,4 +22,12 @@ void control_connect(void *of, int rank);
 /* Reports a slow worker to the user, with its host and pid. */
 void control_say_slow(struct cluster *c, const struct notice *n);
 
+/* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
+ * progress and the act that it runs. May be called on any thread, also during a run. */
+void cluster_status(struct cluster *c, struct str *out);
+
+/* Returns in *losses the number of workers lost so far, and in *recoveries the number of recoveries. May be called
+ * on any thread, also during a run. */
+void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
+
 #endif

@@ -1,5 +1,7 @@
 /* coordinator.c - receives packets and ticks, sends packets and notices, and declares silent members lost. */
 #include "actors/cluster/coordinator/coordinator_inner.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"

@@ -1,5 +1,7 @@
 /* coordinator_run.c - sends programs to workers and runs them. */
+#include "actors/cluster/coordinator/coordinator_run.h"
 #include "actors/cluster/coordinator/coordinator_inner.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
 
 #include "actors/plan/outline/comm_ranks.h"
 #include "runtime/data/arena.h"

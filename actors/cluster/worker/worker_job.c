@@ -4,10 +4,12 @@
 #include "actors/plan/verify/verify_program.h"
 
 #include "actors/cluster/worker/worker_epoch.h"
+#include "actors/cluster/worker/worker_values.h"
 #include "actors/act/run/address.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "runtime/base/error.h"
+#include "actors/cluster/transport/carrier_channels.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* session.c - errors, interrupts, modes and counters of a session. */
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/watch.h"
 #include "actors/session/core/face.h"
 
 #include "kernels/op/base/table.h"

@@ -1,5 +1,5 @@
 /* open.c - opens and closes sessions. */
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/own_gradient.h"

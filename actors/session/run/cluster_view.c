@@ -7,7 +7,8 @@
 #include "actors/session/run/runner.h"
 
 #include "actors/act/run/actor.h"
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/roster.h"
 #include "actors/plan/sim/merge_partitions.h"
 
 #include <stdlib.h>

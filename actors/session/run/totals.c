@@ -1,7 +1,8 @@
 /* totals.c - totals over all runs of a session, for monitors. */
 #include "actors/session/run/totals.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/watch.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/plan/outline/outline.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"

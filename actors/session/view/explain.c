@@ -4,7 +4,7 @@
  * The program computes requested values (which may be computed already), or belongs to a traced graph. The same pure
  * functions that chose the layouts derive the candidates again. */
 #include "actors/session/view/explain.h"
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/plan/compile.h"
 #include "actors/plan/plan_print.h"
 #include "actors/session/build/build_node.h"

@@ -2,7 +2,7 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/roster.h"
 #include "actors/cluster/wire/key.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
