@@ -10,6 +10,9 @@
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"
+#include "shell/repl/show.h"
+#include "shell/repl/complete.h"
+#include "shell/repl/chunk.h"
 #include "runtime/base/system.h"
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
 /* front_workers.c - reads the options that say how many workers a job has, on which hosts, and how many losses
  * it permits. */
+#include "shell/launch/front_workers.h"
 #include "shell/launch/front.h"
 
 #include <stdio.h>

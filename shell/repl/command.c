@@ -1,9 +1,12 @@
 /* command.c - runs commands typed with a colon: inspect the session, measure time, quit. */
+#include "shell/repl/command.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/base/lua_error.h"
 #include "shell/bind/step/lua_actors.h"
 #include "shell/bind/base/clock.h"
 #include "shell/repl/repl.h"
+#include "shell/repl/top.h"
+#include "shell/repl/chunk.h"
 
 #include <stdlib.h>
 #include <string.h>
