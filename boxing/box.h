@@ -114,11 +114,6 @@ struct box_read {
     const struct box *slice;
 };
 
-/* The border of a set of ranks: the reads that cross it. `in`: reads from ranks outside the set; `out`: reads by
- * ranks outside the set. Each list is sorted by (to_stage, to, from_stage, from, slice), stages first, without
- * duplicates. For two sets A and B, A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by
- * entry. Time and memory are proportional to the data that these ranks exchange. */
-
 /* box_width_from returns the number of bytes per element in a source shard; box_width_to, in a destination shard. */
 static inline int64_t
 box_width_from(const struct box_plan *p)

@@ -54,7 +54,4 @@ void rule_shape(const struct rule *r, int k, struct type *out);
  * factors. */
 double rule_points(const struct rule *r);
 
-/* The rule_ functions below write common rules, for make_rule(). They choose the letters, and write "=" for absent
- * operands and numbers. */
-
 #endif

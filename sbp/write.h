@@ -8,6 +8,9 @@
 struct call;
 struct str;
 
+/* The rule_ functions below write common rules, for make_rule(). They choose the letters, and write "=" for absent
+ * operands and numbers. */
+
 /* Writes the rule "ab[c]->ab[c]": every operand has the dimensions of in[0], and `axis` stays unsplit. */
 int rule_keep(const struct call *c, int axis, struct str *rule);
 /* Writes the rule that broadcasts all operands as NumPy does. E_SHAPE: sizes differ, and none of them is 1. */

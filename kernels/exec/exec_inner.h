@@ -86,12 +86,4 @@ bool exec_parts_launch(const struct exec *e, bool finds);
 /* Returns true if the host computes the calls for which this kind of device has no kernel. */
 bool exec_by_host(int device);
 
-/* ---- stage.c ---- */
-
-/* Views and data of the operands and results of one run, as the method receives them: those of the caller or of the
- * dense copies. A run does not write the exec, so several threads may run one exec. */
-struct stage_views {
-    struct view in[EXEC_IN], out[OP_OUT];
-};
-
 #endif

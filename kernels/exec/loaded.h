@@ -9,8 +9,6 @@
 #include "rille_operator.h"
 #include "runtime/graph/op.h"
 
-/* ---- shared by loaded_library.c, loaded_record.c and loaded_check.c ---- */
-
 enum { LOADED_OUT = 4 }; /* maximum number of results of an operator of a library */
 struct loaded {
     struct op op;                      /* must be the first member: loaded_of() converts pointers */

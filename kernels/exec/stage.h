@@ -4,6 +4,12 @@
 
 #include "kernels/exec/exec_inner.h"
 
+/* Views and data of the operands and results of one run, as the method receives them: those of the caller or of the
+ * dense copies. A run does not write the exec, so several threads may run one exec. */
+struct stage_views {
+    struct view in[EXEC_IN], out[OP_OUT];
+};
+
 /* Returns a dense view of dtype d with the sizes and the global position of v. */
 struct view stage_view(const struct view *v, enum dtype d);
 /* Returns the dtype that the reference uses in place of d: f64, or i64. */

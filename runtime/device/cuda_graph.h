@@ -12,6 +12,10 @@ int cuda_graph_launch(void);
 /* Launch a kernel or a library call at once or, with gathering on, later. E_KERNEL. */
 int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
 int cuda_graph_algo(int gpu, cuda_algo_fn *by, const void *algo, const struct cuda_factors *at);
+struct cuda_graph_count {
+    /* graphs: number of graphs that this process created; replays: number of graph launches */
+    int64_t graphs, replays;
+};
 struct cuda_graph_count cuda_graphs(void); /* any thread */
 
 #endif

@@ -206,28 +206,12 @@ int cuda_join(unsigned abilities, int first, int n);
 void cuda_pin(void *p, size_t bytes);
 void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
-/* ---- kernels: cuda_kernel.c compiles a kernel once per compute capability, and keeps the result in memory and on
- * disk ---- */
-
-struct cuda_kernel;
-struct str;
-
-/* ---- products and convolutions by libraries: cuda_product.c caches the algorithms ---- */
-
-struct cuda_algo;
-
-/* ---- repeated sequences of launches: cuda_graph.c ---- */
-
-struct cuda_graph_count {
-    /* graphs: number of graphs that this process created; replays: number of graph launches */
-    int64_t graphs, replays;
-};
-
-/* ---- library collectives: cuda_collective.c keeps the communicators; device.h describes the functions ---- */
-
 struct communicator;
 struct communicator_post;
 struct collective_call;
+struct cuda_algo;
+struct cuda_kernel;
+struct str;
 struct stream;
 
 /* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in.

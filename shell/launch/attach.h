@@ -24,7 +24,7 @@ enum { ATTACH_MOST = 1 << 16, ATTACH_TITLE = 48, ATTACH_STREAMS = 3 };
 /* Abstract socket name: user id, process id, title. */
 #define ATTACH_NAME "rille-attach/%ld/%ld/%s"
 
-/* attach.c: finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the
+/* Finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the
  * exit code after printing the error. */
 struct attach {
     int fd;

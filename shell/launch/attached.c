@@ -15,6 +15,7 @@
 #ifdef __linux__
 
 #include "shell/repl/edit.h"
+#include "shell/repl/repl.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

@@ -2,7 +2,9 @@
 #ifndef RILLE_SHELL_REPL_EDIT_H
 #define RILLE_SHELL_REPL_EDIT_H
 
-#include "shell/repl/repl.h"
+#include <lua.h>
+
+enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
 
 /* Discards the chunk, as Ctrl-C does. */
 void edit_give_up(void);

@@ -7,6 +7,7 @@
 #include "shell/repl/keys.h"
 #include "shell/repl/paint.h"
 #include "shell/repl/edit.h"
+#include "shell/repl/repl.h"
 #include "shell/repl/complete.h"
 #include "shell/repl/chunk.h"
 #include "shell/repl/token.h"

@@ -4,6 +4,9 @@
 
 #include <lua.h>
 
+/* Pushes the chunk, in which assignments to fields of the table LOCAL_TABLE replace the declarations of top-level
+ * locals; line numbers are kept. */
+#define LOCAL_TABLE "__here"
 void local_rewrite(lua_State *L, const char *chunk);
 /* Pushes a new environment for chunks: a table of the user's locals, whose missing names are looked up in the
  * globals. */

@@ -1,4 +1,4 @@
-/* repl.h - the parts of the interactive shell.
+/* repl.h - the loop of the interactive shell. The parts that it uses have headers of their own:
  *
  *   edit      reads one line, with history and completion: readline, libedit or plain
  *   chunk     compiles the typed text to a function: completeness, the last expression, transcripts
@@ -6,7 +6,6 @@
  *   complete  Tab completion and call hints
  *   show      a value as text, tables expanded
  *   command   :time, :whos, ...
- *   repl      the loop
  *
  * Main thread, because all functions use the Lua state. */
 #ifndef RILLE_SHELL_REPL_H
@@ -14,22 +13,10 @@
 
 #include "shell/bind/base/shell.h"
 
-/* ---- edit.c ---- */
-
-enum edit_end { EDIT_LINE, EDIT_EOF, EDIT_INTERRUPT };
-
 #define PROMPT      "rille> "
 #define PROMPT_MORE "    .. "
 
-/* Pushes the chunk, in which assignments to fields of the table LOCAL_TABLE replace the declarations of top-level
- * locals; line numbers are kept. */
-#define LOCAL_TABLE "__here"
-
-/* ---- command.c ---- */
-
 enum { COMMAND_DONE, COMMAND_QUIT };
-
-/* ---- repl.c ---- */
 
 int repl_run(lua_State *L);      /* runs until :quit or the end of input; returns the exit code */
 void repl_prepare(lua_State *L); /* creates the chunk environment if missing */

@@ -142,8 +142,6 @@ struct cluster_file {
     struct str why;
 };
 
-/* ---- snapshots that outlive the controller (memory/kept.h); session's thread ---- */
-
 struct cluster_loss {
     int rank, pid;
     char host[64], how[256];

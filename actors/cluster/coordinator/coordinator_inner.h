@@ -159,7 +159,6 @@ void coordinate_cut(struct coordinator *c, int peer);
 char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
-/* Functions of coordinator_epoch.c. */
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)

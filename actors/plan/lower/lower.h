@@ -118,7 +118,6 @@ struct kernels {
     struct view *at;
 };
 
-/* move.c */
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
@@ -137,7 +136,6 @@ struct mover { /* a move under construction */
     struct view part; /* destination shard that is being filled */
 };
 
-/* lower.c */
 /* Returns the number of threads for a kernel with this many operations and bytes on one rank. */
 int lower_team(const struct lower *l, double flops, double bytes);
 int lower_nodes(struct lower *l);

@@ -24,7 +24,7 @@ struct graph {
     struct line line; /* user's line that created the graph */
 };
 
-/* lua_graph.c: raises unless the value at i is a compiled step. */
+/* Raises unless the value at i is a compiled step. */
 struct graph *graph_check(lua_State *L, int i);
 
 void graph_open(lua_State *L);
