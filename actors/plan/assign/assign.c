@@ -4,7 +4,6 @@
 
 #include "actors/plan/assign/constraint_conflict.h"
 #include "actors/plan/assign/price.h"
-#include "actors/plan/assign/assigned.h"
 #include "actors/plan/outline/hops.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/clock.h"
@@ -754,4 +753,29 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     if (status) assigned_free(&a);
     *out = a;
     return status;
+}
+
+void
+assigned_free(struct assigned **ap)
+{
+    struct assigned *a = *ap;
+    if (!a) return;
+    str_free(&a->solved.proof);
+    arena_fini(&a->arena);
+    free(a);
+    *ap = NULL;
+}
+
+int
+assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg)
+{
+    if (a->regret) return 0;
+    int32_t n = a->net.nnode;
+    a->regret = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    a->regret_high = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    for (int32_t i = 0; i < n; i++) {
+        a->regret[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+        a->regret_high[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+    }
+    return net_regret(&a->net, &a->solved, stop, arg, a->regret, a->regret_high);
 }

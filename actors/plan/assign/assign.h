@@ -103,6 +103,10 @@ struct assigned {
 /* Chooses layouts and rewrites p; on failure p is unchanged. Interns layouts in `at`. E_SBP: no legal choice.
  * E_PLAN ("memory: ..."): no choice found within the memory limit. */
 int assign_layouts(struct program *p, struct atlas *at, const struct assign_options *o, struct assigned **out);
+void assigned_free(struct assigned **a);
+/* Computes the regrets of all candidates: the extra cost of the best plan that has the candidate instead of the
+ * chosen one. If stop(arg) returns true, ends early, with wider bounds. */
+int assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg);
 /* Cost model of moves. Not thread-safe, because each query may add an entry to the cache `known`. */
 struct assign_prices {
     const struct box_cost *cost;

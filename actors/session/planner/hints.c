@@ -7,7 +7,6 @@
 #include "actors/session/core/face.h"
 #include "actors/session/planner/planned.h"
 #include "sbp/strategy.h"
-#include "actors/plan/assign/assigned.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #include "actors/plan/rewrite/offload.h"
 #include "actors/plan/sim/schedule_search.h"
 #include "actors/plan/assign/predict.h"
-#include "actors/plan/assign/assigned.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "actors/plan/rewrite/zero.h"
 #include "actors/session/core/face.h"

@@ -5,7 +5,7 @@
 #include "actors/plan/plan_print.h"
 #include "actors/session/build/variable.h"
 #include "actors/session/step/compiled.h"
-#include "actors/plan/assign/assigned.h"
+#include "actors/plan/assign/assign.h"
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"

@@ -16,8 +16,6 @@
 #include "actors/session/planner/planned.h"
 #include "actors/session/run/collect.h"
 #include "actors/session/view/explain_move.h"
-#include "rille.h"
-#include "runtime/data/str.h"
 
 #include "sbp/choose.h"
 #include "sbp/infer.h"

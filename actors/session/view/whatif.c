@@ -8,7 +8,6 @@
 
 #include "actors/plan/model/plan.h"
 #include "actors/plan/assign/predict.h"
-#include "actors/plan/assign/assigned.h"
 #include "runtime/device/device.h"
 #include "sbp/net/work.h"
 
