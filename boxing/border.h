@@ -1,5 +1,4 @@
-/* border.h - lists what a set of ranks reads from other ranks in a move, and what others read from it. Pure; any
- * thread. */
+/* border.h - reads of a move that cross the border of a set of ranks. Pure; any thread. */
 #ifndef RILLE_BOXING_BORDER_H
 #define RILLE_BOXING_BORDER_H
 

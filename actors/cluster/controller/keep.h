@@ -1,5 +1,4 @@
-/* keep.h - stores descriptions of snapshots with the workers, and finds those of an earlier controller. Session's
- * thread. */
+/* keep.h - stores descriptions of snapshots with the workers, and finds earlier ones. Session's thread. */
 #ifndef RILLE_ACTORS_CLUSTER_CONTROLLER_KEEP_H
 #define RILLE_ACTORS_CLUSTER_CONTROLLER_KEEP_H
 

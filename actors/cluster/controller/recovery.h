@@ -1,5 +1,4 @@
-/* recovery.h - begins the next epoch of a cluster: after a loss, or to admit workers to an elastic job. Session's
- * thread. */
+/* recovery.h - begins the next epoch after a loss, or to admit workers to an elastic job. Session's thread. */
 #ifndef RILLE_ACTORS_CLUSTER_CONTROLLER_RECOVERY_H
 #define RILLE_ACTORS_CLUSTER_CONTROLLER_RECOVERY_H
 

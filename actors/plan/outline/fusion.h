@@ -1,5 +1,4 @@
-/* fusion.h - fuses chains of element-wise operators, and groups small updates. The outline's owner calls it, on its
- * thread. */
+/* fusion.h - fuses chains of element-wise operators, and groups small updates. The outline's owner, on its thread. */
 #ifndef RILLE_ACTORS_PLAN_OUTLINE_FUSION_H
 #define RILLE_ACTORS_PLAN_OUTLINE_FUSION_H
 

@@ -1,5 +1,4 @@
-/* verify_act_offset.h - proves that live registers share no bytes on devices with per-act offsets. Thread of
- * plan_verify(). */
+/* verify_act_offset.h - proves that live registers at per-act offsets share no bytes. Thread of plan_verify(). */
 #ifndef RILLE_ACTORS_PLAN_VERIFY_VERIFY_ACT_OFFSET_H
 #define RILLE_ACTORS_PLAN_VERIFY_VERIFY_ACT_OFFSET_H
 

@@ -1,5 +1,4 @@
-/* verify_program.h - proves that a program is legal: operands, types, signatures. Thread of plan_verify() or of the
- * caller. */
+/* verify_program.h - proves that a program is legal: operands, types, signatures. The caller's thread. */
 #ifndef RILLE_ACTORS_PLAN_VERIFY_VERIFY_PROGRAM_H
 #define RILLE_ACTORS_PLAN_VERIFY_VERIFY_PROGRAM_H
 
