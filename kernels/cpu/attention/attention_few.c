@@ -17,7 +17,7 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/math/vmath.h"
-#include "kernels/cpu/gemm/gemm_inner.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cpu/base/team.h"

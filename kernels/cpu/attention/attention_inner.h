@@ -69,7 +69,7 @@ struct job {
 };
 
 /* The matrix of one head in an operand or result. */
-struct matrix {
+struct tile_matrix {
     char *data;
     enum dtype dtype;
     int64_t row, col; /* distance between adjacent rows, and between adjacent columns, elements */
@@ -136,12 +136,13 @@ extern const struct tiles attention_small, attention_dense;
 
 /* ---- functions of attention.c that the files of both kinds of tiles use ---- */
 
-struct matrix matrix_of(const struct worker *w, const struct view *v);
+struct tile_matrix matrix_of(const struct worker *w, const struct view *v);
 /* Loads n rows of x, from row `from` on, as floats with `pitch` floats per row. Sets the rest of each row to zero. */
-void matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t pitch);
+void matrix_load(const struct tile_matrix *x, int64_t from, int64_t n, float *to, int64_t pitch);
 /* Stores n rows in x, from row `from` on, and multiplies each row by its factor (NULL: 1). pitch: distance between
  * rows, floats. May change the contents of `rows`. */
-void matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, int64_t n, const float *factor);
+void matrix_store(float *rows, int64_t pitch, const struct tile_matrix *x, int64_t from, int64_t n,
+                  const float *factor);
 /* Copies rows of n floats, each multiplied by its factor (NULL: 1). */
 void lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *factor, float *to, int64_t pitch);
 int64_t keys_in(const struct worker *w, int64_t tile); /* returns the number of keys in a tile */

@@ -12,7 +12,6 @@
  *    256x768x768, bf16                         500
  *    64x256x256                                245
  *    48 heads of 64x64x64 out of rows of 768   230 */
-#include "kernels/cpu/gemm/gemm_inner.h"
 
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/gemm/gemm.h"
@@ -333,7 +332,7 @@ struct panel {
     int64_t m, n, k;
 };
 
-/* Returns the length of the equal parts into which a long k (gemm_inner.h) is divided, rounded up to a multiple of
+/* Returns the length of the equal parts into which a long k (gemm.h) is divided, rounded up to a multiple of
  * oneDNN's step. */
 static int64_t
 part_of_long(int64_t k)

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/rows/fold.h"
-#include "kernels/cpu/gemm/gemm_inner.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/stop.h"

@@ -13,7 +13,7 @@
 
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/gemm/gemm_inner.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"

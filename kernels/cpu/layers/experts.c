@@ -4,7 +4,7 @@
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/layers/blocks.h"
-#include "kernels/cpu/gemm/gemm_inner.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/arena.h"
