@@ -1,4 +1,4 @@
-/* watch.h - reports of workers that hang (coordinator_hang.c) or have not joined. Owner: the cluster (controller.h).
+/* watch.h - reports of workers that hang (coordinator.c) or have not joined. Owner: the cluster (controller.h).
  * Except for control_lose() and control_connect(), the functions are called with the cluster's lock held, on the
  * session's thread or on the cluster's own thread. */
 #ifndef RILLE_CLUSTER_WATCH_H
