@@ -6,7 +6,7 @@ struct layout;
 struct str;
 struct type;
 
-/* Draw the same pictures as complete SVG documents. */
+/* Draw the pictures of show.h as complete SVG documents. */
 void box_show_svg(const struct type *t, const struct layout *l, struct str *s);
 void box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s);
 

@@ -16,7 +16,6 @@ void coordinator_await(struct coordinator *c, int started);
 
 /* Records that no member keeps a snapshot of an earlier controller any more. */
 void coordinator_kept_dropped(struct coordinator *c);
-/* Functions of coordinator_admit.c. */
 void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
 bool coordinate_all_in(struct coordinator *c);
 /* If every rank is present, sends NOTICE_FULL. In an elastic job, first retires ranks that nobody is expected to

@@ -18,7 +18,6 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
 /* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so that these
  * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
-/* Functions of coordinator_run.c. */
 void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);

@@ -6,7 +6,6 @@
 
 struct carrier;
 struct carrier_channel;
-struct carrier_channels;
 struct channel_far;
 struct msg;
 struct plan;

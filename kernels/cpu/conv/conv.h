@@ -26,6 +26,4 @@ int conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_w_run(const struct kcall *k, const void *state);
 void conv_w_drop(void *state);
 
-struct plane;
-
 #endif

@@ -11,8 +11,8 @@ struct kcall;
 bool gemm_few_accepts(const struct kcall *k);
 int gemm_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int gemm_few_run(const struct kcall *k, const void *state);
-/* Variant of matmul and contract for small f32 matrices with a row-major second operand, with our own loops
- *. */
+/* Variant of matmul and contract for small f32 matrices with a row-major second operand, with our own
+ * loops. */
 bool gemm_small_accepts(const struct kcall *k);
 int gemm_small_run(const struct kcall *k, const void *state);
 /* Variant of matmul and contract for doubles, with our own loops. */
