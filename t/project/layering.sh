@@ -332,7 +332,7 @@ plant() {
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
   echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
   echo 'int made(void); int make(void) { return made(); }' >actors/session/core/one.c # a call between files of one folder
-  echo 'int make(void); int made(void) { return make(); }' >actors/session/core/two.c
+  printf '%s\n' 'int make(void);' 'int made(void) { return make(); }' >actors/session/core/two.c
   for file in actors/plan/model/calls.c actors/plan/sim/called.c actors/session/core/{one,two}.c shell/repl/calls.c; do
     cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
   done
