@@ -7,8 +7,11 @@
  * Then prints the mean and the maximum time to compute a price, over all pairs of layouts of a matrix, on meshes
  * of up to 100,000 ranks. */
 #include "bench/clock.h"
-#include "boxing/box.h"
+#include "boxing/plan.h"
+#include "boxing/bytes.h"
+#include "boxing/border.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdio.h>
 #include <stdlib.h>

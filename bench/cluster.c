@@ -15,6 +15,7 @@
  * other programs on the machine only add time. */
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier.h"
+#include "actors/cluster/transport/carrier_channels.h"
 #include "actors/cluster/memory/segment.h"
 #include "actors/plan/model/plan.h"
 #include "bench/clock.h"

@@ -13,7 +13,9 @@
  *   /live     arena divided by the peak bytes in use at once (live.h) */
 #include "actors/plan/compile.h"
 #include "actors/plan/model/plan.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/model/program_bytes.h"
+#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/live.h"
 #include "t/lib/plan/net.h"

@@ -7,7 +7,7 @@
  * least time of each is printed. The limit is oneDNN's best rate for a 1024^3 product with a packed operand. It is
  * measured again between the rows, because other work slows the machine at times. */
 #include "bench/raw.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"

@@ -11,13 +11,13 @@
  * reads lines "operator<TAB>sample". It answers each line with the call's microseconds, the microseconds of a copy
  * of as many bytes, and the kernel's variant. bench/kernels.py uses this form, in turns with PyTorch. */
 #include "bench/clock.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "kernels/exec/sample.h"
 #include "runtime/base/denormal.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 #include <string.h>
 

@@ -11,7 +11,8 @@
  *   beat     time of a tick if one worker per host relays the heartbeats of the host's other workers
  *   FORM     bytes of the longest FORM packet, for workers with a device and a thread each, up to the number of slots
  */
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "actors/cluster/coordinator/member.h"
 #include "bench/clock.h"
 #include "runtime/data/arena.h"

@@ -7,16 +7,16 @@
  * time of the call, and the time of the same call if oneDNN's products and convolutions are not divided. The least
  * of three runs counts; a call that takes seconds runs once. */
 #include "bench/clock.h"
-#include "kernels/cpu/conv/variants.h"
-#include "kernels/cpu/gemm/variants.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/exec/exec.h"
 #include "kernels/op/base/table.h"
 #include "kernels/exec/sample.h"
 #include "runtime/data/arena.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 static const struct {
     const char *op, *sample;

@@ -8,7 +8,7 @@
  *
  * If source and destination have one mesh or no common device, a formula gives the readers of a replica, so the
  * search visits only readers. */
-#include "boxing/box.h"
+#include "boxing/border.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
 

@@ -99,27 +99,11 @@ struct box_plan {
     const char *name;  /* result of box_name; NULL: the plan is for some ranks only */
 };
 
-/* Prints the shape of a hierarchical reduction: ", in 3 segments and back, 4 chunks". */
-void box_relay_print(int32_t nleg, bool back, int32_t nchunk, struct str *s);
-
 /* A subset of the ranks: mesh positions in both placements, ascending. */
 struct box_ranks {
     int32_t nfrom, nto;
     const int32_t *from, *to;
 };
-
-/* Plans a move; allocates the plan in arena a. E_SBP: a move from P to another kind of P. */
-int box_plan(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
-             struct box_plan **out);
-/* Plans like box_plan, but with a hierarchical reduction. relay: must outlive the plan; NULL: none. */
-int box_plan_all(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
-                 const struct box_relay *relay, struct box_plan **out);
-/* Plans like box_plan, but only the stages and destination shards of the given ranks. Time and memory are
- * proportional to the data that these ranks exchange. */
-int box_plan_part(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
-                  const struct box_ranks *mine, struct box_plan **out);
-int box_plan_relay(struct arena *a, const struct type *t, const struct layout *from, const struct layout *to,
-                   const struct box_relay *relay, const struct box_ranks *mine, struct box_plan **out);
 
 /* A read of a slice of another rank's shard or stage, by a step of one rank. */
 struct box_read {
@@ -129,38 +113,6 @@ struct box_read {
     int32_t from, to;
     const struct box *slice;
 };
-
-/* The border of a set of ranks: the reads that cross it. `in`: reads from ranks outside the set; `out`: reads by
- * ranks outside the set. Each list is sorted by (to_stage, to, from_stage, from, slice), stages first, without
- * duplicates. For two sets A and B, A's reads from B (in A's `in`) equal B's reads by A (in B's `out`), entry by
- * entry. Time and memory are proportional to the data that these ranks exchange. */
-/* Returns true if a read between two ranks of the set must be sent, for instance because the ranks are in different
- * memory spaces. `in` also lists such reads; `out` does not. Arguments are mesh positions; `to` is in the source
- * mesh if the read fills a stage. Function NULL: ranks of the set read each other's memory in place. */
-typedef bool box_far_fn(const struct box_plan *p, bool to_stage, int32_t to, int32_t from);
-struct box_border {
-    int32_t nin, nout;
-    struct box_read *in, *out;
-};
-void box_border(struct arena *a, const struct box_plan *p, const struct box_ranks *mine, box_far_fn *far,
-                struct box_border *out);
-
-/* Returns the usual name of a move: "none", "slice" (sends nothing), "all-gather", "reduce-scatter", "all-reduce",
- * "all-to-all", "broadcast", "permute", else "exchange". */
-const char *box_name(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the `bytes` that box_plan would compute, without making the steps. INT64_MAX: box_plan rejects the move.
- * Allocates nothing. */
-int64_t box_bytes(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns the same number as box_bytes(), with a cache for callers that price many moves. The cache keeps results by
- * group of dimensions (kept.h), because many moves have such groups in common. known: cache for any types, layouts
- * and meshes, initially empty, with its arena set; one thread. NULL: no cache. */
-int64_t box_bytes_known(const struct type *t, const struct layout *from, const struct layout *to,
-                        struct hash_table *known);
-/* Returns true if the move changes only the layout's name (layout_same_boxes), not the shards. bytes: box_bytes of
- * the move. If both layouts are on one mesh, the running time depends on the number of mesh axes, not of ranks. */
-bool box_renames(const struct type *t, const struct layout *from, const struct layout *to, int64_t bytes);
-/* Prints the steps, one line per destination. Ranks with equal work share a line. */
-void box_print(const struct box_plan *p, struct str *s);
 
 /* box_width_from returns the number of bytes per element in a source shard; box_width_to, in a destination shard. */
 static inline int64_t
@@ -225,30 +177,5 @@ box_source_pos(const struct box_plan *p, const struct box_source *s)
 {
     return s->stage == BOX_PART ? s->pos : box_stage_pos(p, s->pos);
 }
-
-/* box_stage_at returns the index of a stage by number; BOX_ELSEWHERE: the stage is not in this plan. box_rank_at
- * returns the index of a device in rank[]. */
-int32_t box_stage_at(const struct box_plan *p, int32_t number);
-int32_t box_rank_at(const struct box_plan *p, int32_t rank);
-
-/* Computes a BOX_COPY (n = 1) or BOX_REDUCE step, dst = src[0] op src[1] op ..., in one pass over memory. Each
- * intermediate result is rounded to the dtype of the sources, the last to the dtype of dst. The two dtypes differ if
- * a sum of f32 partials becomes bf16 or f16. dst may be src[0]. box_fill computes BOX_FILL: it writes the identity
- * of r. */
-void box_reduce(enum reduce r, const struct view *dst, int n, const struct view *src);
-/* Computes like box_reduce, but calls at() for the address of operand k each time that the loop reads operand k. So
- * the caller needs no array of operands. */
-struct box_operand {
-    const struct view *view; /* shape and strides of the operand, without a data pointer */
-    void *data;
-};
-typedef void box_operand_fn(const void *of, int k, struct box_operand *out);
-void box_reduce_each(enum reduce r, const struct view *dst, int n, box_operand_fn *at, const void *of);
-void box_fill(enum reduce r, const struct view *dst);
-/* Returns the index of the slice of the stage that contains `slice`. */
-int32_t box_stage_find(const struct box_plan *p, int32_t stage, const struct box *slice);
-/* Computes one source's part of a step: dst = combine(dst, src), or a copy if `first`. Both views have the same
- * shape and any strides. */
-void box_combine(enum reduce r, bool first, const struct view *dst, const struct view *src);
 
 #endif

@@ -5,6 +5,7 @@
  * need it. A cell that some rank holds both before and after the move costs less. On one mesh, all such cells have
  * the same cost, and kept.c computes their volume. Between two meshes, all ranks with such cells are visited, and
  * each cell is counted at its first rank. */
+#include "boxing/bytes.h"
 #include "boxing/box.h"
 #include "boxing/deal.h"
 #include "boxing/kept.h"

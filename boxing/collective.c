@@ -5,6 +5,7 @@
  * Shards that are split along the axes of a group are disjoint. So if blocks in a shard together have as many
  * elements as the shard, they cover it. */
 #include "boxing/collective.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

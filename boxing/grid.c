@@ -1,5 +1,6 @@
 /* grid.c - computes coordinates of mesh positions, and iterates over the tiles that intersect a box. */
 #include "boxing/grid.h"
+#include "runtime/tensor/atlas.h"
 
 struct grid
 grid_of(const struct layout *l, const struct type *t)

@@ -3,8 +3,10 @@
  * On one mesh, a table of (SBP entry before, SBP entry after) gives the effect of the move along each axis, such as
  * an all-gather. The move has a name if all axes that change have the same effect. Between two meshes only simple
  * moves have a name. */
-#include "boxing/box.h"
+#include "boxing/name.h"
+#include "boxing/bytes.h"
 #include "boxing/grid.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

@@ -19,8 +19,12 @@
 #include "boxing/path.h"
 
 #include "boxing/quota.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"
+#include "runtime/tensor/atlas.h"
 
 #include <math.h>
 #include <stdlib.h>

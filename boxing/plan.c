@@ -7,7 +7,9 @@
  * Equal lists are stored once: the addends that owners of one replica read, and the steps of destination shards that
  * are replicas and read the same source replica. So an all-reduce or all-gather over R ranks takes memory for R
  * steps, not R x R. */
-#include "boxing/box.h"
+#include "boxing/plan.h"
+#include "boxing/name.h"
+#include "boxing/bytes.h"
 #include "boxing/deal.h"
 #include "boxing/relay.h"
 

@@ -11,6 +11,7 @@
 
 #include "boxing/grid.h"
 #include "runtime/data/sorted.h"
+#include "runtime/tensor/atlas.h"
 
 /* Maximum numbers of bytes that ranks may have received when a path reaches a layout. */
 struct room {

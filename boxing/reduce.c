@@ -15,6 +15,7 @@
  * Non-temporal stores (movnt), which bypass the caches, gain nothing, and the next reader would miss the caches. So
  * plain stores are used. Copies use memcpy, which chooses the kind of store by itself. */
 #pragma GCC optimize("O3", "no-trapping-math") /* reductions spend their time in the loops below */
+#include "boxing/reduce.h"
 #include "boxing/box.h"
 
 #include "runtime/tensor/half.h"

@@ -1,6 +1,9 @@
 /* scene.c - prepares a picture of a layout: selects the dimensions and cuts to draw, finds the holders of tiles, and
  * makes labels. */
 #include "boxing/scene.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 
 #include "runtime/base/error.h"
 

@@ -16,8 +16,4 @@ void box_show_text(const struct type *t, const struct layout *l, int columns, bo
 void box_show_move_text(const struct type *t, const struct layout *from, const struct layout *to, int columns,
                         bool color, struct str *s);
 
-/* Draw the same pictures as complete SVG documents. */
-void box_show_svg(const struct type *t, const struct layout *l, struct str *s);
-void box_show_move_svg(const struct type *t, const struct layout *from, const struct layout *to, struct str *s);
-
 #endif

@@ -4,8 +4,8 @@
  * Replicas are drawn behind each other in the colours of their ranks, to show where a tile is stored. In the second
  * half of a move each block has the colours of its source ranks. Each colour stands for one rank. Colours are CSS
  * classes, so pictures adapt to a light or dark page. */
+#include "boxing/show_svg.h"
 #include "boxing/scene.h"
-#include "boxing/show.h"
 
 #include <stdio.h>
 #include <string.h>

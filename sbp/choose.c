@@ -7,10 +7,13 @@
  *
  * All combinations are tried if there are at most EXACT. With more combinations, the search changes two mesh axes at
  * a time, starting from the best of several combinations. */
-#include "sbp/search.h"
+#include "sbp/choose.h"
+#include "sbp/debt.h"
+#include "sbp/infer.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdlib.h>
 #include <string.h>

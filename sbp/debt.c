@@ -4,9 +4,10 @@
  * counted only current moves, it would postpone every reduction. So the bytes of a signature's pending reductions
  * count like those of its moves. The exception is a P that the user's layouts imply: if operands are already split
  * along a reduced factor, the result is P by definition. */
-#include "sbp/search.h"
+#include "sbp/debt.h"
 
 #include "runtime/data/arena.h"
+#include "runtime/tensor/atlas.h"
 
 /* ---- listing the signatures that may be tried ---- */
 

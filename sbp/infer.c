@@ -2,7 +2,7 @@
  *
  * Every error text begins with the operator's name, states the expected and the found values, and ends with the
  * operands. */
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 #include "runtime/base/error.h"
 

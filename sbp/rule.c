@@ -10,6 +10,7 @@
  * Binding gives every letter a size: first from operand dimensions of this letter alone, then from infer() for
  * letters that operands do not fix, and last by division inside merged dimensions. */
 #include "sbp/rule.h"
+#include "sbp/infer.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"

@@ -1,8 +1,10 @@
 /* search.c - prepares the choice of a signature: numbers the cutting orders, entries and layouts that each operand
  * may have. */
 #include "sbp/search.h"
+#include "sbp/debt.h"
 
 #include "runtime/data/arena.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

@@ -82,19 +82,4 @@ int mover_code(const struct search *s, const struct mover *m, const int *choice)
 /* Returns true if a layout with this code and cutting order is the mover's current layout: the mover stays. */
 bool mover_stays(const struct mover *m, int code, int order);
 
-/* ---- computing pending reductions (debt.c) ---- */
-
-enum { NDEBT = 64 };
-/* A pending reduction: the price of converting a partial layout to B or S on these axes (as bits). */
-struct debt {
-    const struct type *type;
-    const struct layout *layout;
-    uint32_t axes;
-    int64_t bytes;
-};
-/* Fills in the fields `may`, `forced` and `debt` of s. Call after the rest of search_init(). */
-void debt_init(struct search *s);
-/* Returns the bytes of pending reductions that the call adds at a point. INT64_MAX: no move can reduce a result. */
-int64_t point_owes(const struct search *s, const struct point *p);
-
 #endif

@@ -11,9 +11,11 @@
  * contiguous pieces, whereas a signature splits its factors. The signature is legal only if both give every rank the
  * same piece (cuts_agree). */
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <ctype.h>
 #include <string.h>

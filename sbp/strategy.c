@@ -3,7 +3,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/data/str.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

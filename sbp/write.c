@@ -2,7 +2,8 @@
  *
  * Dimension i of the first operand, or of the result when shapes broadcast, gets the i-th letter. Generic code
  * receives only this text, which looks like a rule written by hand. */
-#include "sbp/rule.h"
+#include "sbp/write.h"
+#include "sbp/infer.h"
 
 #include "runtime/base/error.h"
 #include "sbp/divisor.h"

@@ -12,6 +12,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"
+#include "boxing/name.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Each thread reads the operands of the other steps at the elements that it writes, with the same vector width.
  * The epilogue does not change how lines are distributed over threads, so the leading call's sums have the same
  * bits with and without it. */
-#include "kernels/cuda/line.h"
+#include "kernels/cuda/after.h"
 
 #include "runtime/base/error.h"
 

@@ -4,6 +4,7 @@
  * Rows may start at any address; the elements of a row are contiguous. A batch dimension in which an operand is
  * repeated has stride 0. Other calls are kernels along lines (line.c): those of other dtypes, with rows longer
  * than SIZE, with strided rows, or with a window, softcap, sinks or spans. */
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/making.h"
 
 #include "kernels/op/attention.h"

@@ -1,8 +1,10 @@
 /* launch.c - compiles kernel texts and launches the kernels. */
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/making.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_kernel.h"
 #include "runtime/base/error.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* line.c - writes the texts of kernels in which a team of threads works along each line: reductions, softmax and
  * norms, in one or several passes. */
 #include "kernels/cuda/line.h"
+#include "kernels/cuda/after.h"
 
 #include "kernels/cpu/rows/reduce.h"
 #include "kernels/op/base/op_impl.h"
 #include "runtime/base/error.h"
-#include "sbp/rule.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -90,8 +90,9 @@ void line_add_place(struct making *m, const struct lines_on *l, char name, int k
 /* Writes the kernels of all passes of a call; a call without passes has one kernel. after: the epilogue; NULL: none. */
 int line_make(struct arena *a, const struct kcall *k, const struct after *after, struct cuda_source *s);
 
-/* Writes declarations of the epilogue's operands, and of the C++ function y0(element, value), which applies the
- * epilogue to an element of the pass's result. */
-void line_add_after(struct making *m, const struct lines_on *l, const struct passing *p);
+/* Write kernels in which teams of threads process lines. making_fold writes a reduction. making_line
+ * writes a call whose record has GPU code (bodies) for lines, in one or several passes. */
+int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
+int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
 #endif

@@ -70,23 +70,14 @@ struct making_ends {
     struct lane lane[MAKING_LANES];
     bool number[MAKING_LANES];
 };
-bool making_in_memory(const struct making_ends *e, int i);
-/* Writes the C++ function chain::of(s<lead>, v<k>..., &y<k>...), which computes one element of a chain from
- * elements in their memory types. Also adds the operators of the chain to the kernel's name. s<lead> is the value
- * of the leading step; lead -1: there is no leading step. */
-void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
-/* Write kernels in which teams of threads process lines (line.c). making_fold writes a reduction. making_line
- * writes a call whose record has GPU code (bodies) for lines, in one or several passes. */
-int making_fold(struct arena *a, const struct kcall *k, struct cuda_source *s);
-int making_line(struct arena *a, const struct kcall *k, struct cuda_source *s);
-/* Writes a chain (after.c) whose leading step `lead` processes lines and writes its first result element by element. */
-int making_epilogue(struct arena *a, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e,
-                    struct cuda_source *s);
-
-/* Attention of 16-bit floats, and its gradient, on tensor cores (attention.c). making_attends() returns true if
- * attention.c supports the call; making_attention() writes its kernels. */
-bool making_attends(const struct kcall *k);
-int making_attention(struct arena *a, const struct kcall *k, struct cuda_source *s);
+/* Writes a kernel that computes several calls in one launch. The calls have the same source text, and differ only in
+ * the words of their kernel arguments (such as sizes, strides and addresses). Each call gets the same number of
+ * blocks as in a separate launch, so its result is bit-identical. The source must have one pass and must not be a
+ * product.
+ *
+ * The argument of the new kernel begins with `room` words: by call, the number of its end block. The words of the
+ * calls' own arguments follow. */
+void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/convolution.h"
 #include "runtime/device/device.h"
+#include "runtime/device/cuda_product.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
 

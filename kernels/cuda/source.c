@@ -1,5 +1,7 @@
 /* source.c - writes kernel texts: inserts the bodies that operators' records contain into the loops of an engine. */
-#include "kernels/cuda/making.h"
+#include "kernels/cuda/source.h"
+#include "kernels/cuda/after.h"
+#include "kernels/cuda/attention.h"
 
 #include "kernels/op/base/build.h"
 #include "runtime/base/error.h"

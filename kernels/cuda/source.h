@@ -59,7 +59,7 @@ void cuda_source_fill(const struct cuda_source *s, int nin, void *const *in, voi
                       uint64_t piece, uint64_t *word);
 
 /* Writes the kernel of a call. Fails with E_KERNEL if no kind of kernel (engine) supports the call; the host then
- * computes the call. Views are as in kernel.h. */
+ * computes the call. Views are as in exec.h. */
 int cuda_source_call(struct arena *a, const struct kcall *k, struct cuda_source *s);
 /* Writes the kernel of a chain. lead: index of the leading step, which processes lines; -1: all steps are
  * element-wise. A product cannot lead a chain. */
@@ -80,18 +80,18 @@ int cuda_source_combine(struct arena *a, enum reduce r, int nin, const struct vi
  * scratch, at the block's index. */
 int cuda_source_find(struct arena *a, const struct kcall *k, struct cuda_source *s);
 
-/* Writes a kernel that computes several calls in one launch. The calls have the same source text, and differ only in
- * the words of their kernel arguments (such as sizes, strides and addresses). Each call gets the same number of
- * blocks as in a separate launch, so its result is bit-identical. The source must have one pass and must not be a
- * product.
- *
- * The argument of the new kernel begins with `room` words: by call, the number of its end block. The words of the
- * calls' own arguments follow. */
-void cuda_source_many(struct arena *a, const struct cuda_source *s, struct cuda_source *many);
-
 extern const char cuda_device_text[]; /* text of device.cuh, lines.cuh, members.cuh */
 /* Texts of fragments.cuh, product.cuh and attention.cuh. Before product.cuh or attention.cuh, a source needs
  * fragments.cuh. */
 extern const char cuda_fragments_text[], cuda_product_text[], cuda_attention_text[];
+
+struct making;
+struct making_ends;
+
+bool making_in_memory(const struct making_ends *e, int i);
+/* Writes the C++ function chain::of(s<lead>, v<k>..., &y<k>...), which computes one element of a chain from
+ * elements in their memory types. Also adds the operators of the chain to the kernel's name. s<lead> is the value
+ * of the leading step; lead -1: there is no leading step. */
+void making_add_chain(struct making *m, int lead, int nstep, const struct fuse_step *step, const struct making_ends *e);
 
 #endif

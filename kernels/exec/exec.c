@@ -3,16 +3,17 @@
  * The first method of the table below that accepts a call computes it. An exception is the matrix product of the
  * device's library: a run uses this product instead, if the library supports the call and the run's addresses suit
  * the library. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
 #include "kernels/cpu/base/copies.h"
 #include "kernels/cpu/base/dnnl.h"
 #include "kernels/cpu/base/team.h"
-#include "kernels/cpu/eltwise/eltwise.h"
+#include "kernels/cpu/eltwise/chain.h"
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/product.h"
 #include "kernels/exec/compare.h"
+#include "kernels/exec/method_epilogue.h"
 #include "runtime/base/denormal.h"
 #include "runtime/base/error.h"
 #include "runtime/base/signals.h"

@@ -1,120 +1,79 @@
-/* exec.h - struct exec: one call or chain, prepared for one rank; and struct method: code that computes an exec.
- * Private to kernels/exec; other folders use kernel.h.
+/* exec.h - runs one operator on one rank: chooses a variant, prepares it and calls it.
  *
- * exec.c has the table of methods; the first method that accepts an exec computes it. A method reads and writes the
- * caller's operands and results, or, through stage.c, dense copies of them in scratch. The session's thread makes an
- * exec and owns it. Runs only read the exec, so they may be on any thread. */
-#ifndef RILLE_KERNELS_EXEC_H
-#define RILLE_KERNELS_EXEC_H
+ * exec_new() runs on the session's thread at compile time. It chooses the first variant that accepts the call's
+ * local shapes and strides, or else the reference with conversions. It also determines which operands are copied
+ * into dense form, and the scratch size. exec_enqueue() runs on a device thread without allocating: it computes the
+ * call, or puts the work on a stream. The work records invalid data in a finding, from which exec_say() later makes
+ * the error on the host.
+ *
+ * Addresses are arguments of each run: an exec is read-only after exec_new(), and its owner frees it. The state of a
+ * variant may be limited to one thread at a time. */
+#ifndef RILLE_KERNELS_EXEC_EXEC_H
+#define RILLE_KERNELS_EXEC_EXEC_H
 
-#include "kernels/exec/kernel.h"
+#include "kernels/cpu/base/fuse.h"
+#include "runtime/data/arena.h"
 
 struct exec;
 
-/* Arguments of one run of an exec, besides the addresses of operands and results. piece: number of the micro-batch.
- * find: receives the first invalid element of an operand; NULL: the data is not checked. */
-struct run_args {
-    char *scratch;
-    uint64_t piece;
-    struct finding *find;
-    int device;
+/* Makes an exec, owned by the caller, in *out. Copies the types, attributes and views of k; the views have NULL
+ * data. device: the kind of device. */
+int exec_new(const struct kcall *k, int device, struct exec **out);
+void exec_free(struct exec **e);
+size_t exec_scratch(const struct exec *e); /* size of scratch, bytes; the caller aligns scratch to 64 bytes */
+/* Returns the caller's view of operand i, or of output i - nin if i >= nin. The view has NULL data. Returns NULL if
+ * there is no such operand or output. */
+const struct view *exec_view(const struct exec *e, int i);
+const char *exec_variant(const struct exec *e); /* name of the method or variant: "dnnl", "ref", ... */
+/* Puts the work of the exec on stream s, or computes at once if s is NULL. in[i], out[i]: data of each view, in the
+ * order of the call (NULL: absent). The arrays and the data must stay valid until the work is done. If the work
+ * fails (E_KERNEL), the stream reports the failure. find: receives the first invalid data. The caller sets it to
+ * zero, in memory that device and host can access, and keeps it until the work is done. find NULL: the data is not
+ * checked, because an earlier task did. Only the thread that owns the stream may call; does not block. After
+ * kernel_check(true), also runs the reference and compares. */
+struct stream;
+/* EXEC_IN: maximum number of operands of a call or chain. EXEC_ADDRESSES: maximum number of operands and results of
+ * an exec, together. */
+enum { EXEC_IN = 64, EXEC_ADDRESSES = 256 };
+int exec_enqueue(const struct exec *e, void *const *in, void *const *out, void *scratch, struct stream *s,
+                 uint64_t piece, struct finding *find);
+/* Computes the call at once, on a device of the exec's kind. Runs on a device thread, or within the work of a
+ * stream. */
+int exec_on(const struct exec *e, void *const *in, void *const *out, void *scratch, int device, uint64_t piece,
+            struct finding *find);
+/* Returns E_VALUE, with a message, if the work of micro-batch `piece` found invalid data. Call on the host after the
+ * work. */
+int exec_say(const struct exec *e, const struct finding *f, uint64_t piece);
+/* Runs exec_on(), then exec_say(). */
+int exec_run(const struct exec *e, void *const *in, void *const *out, void *scratch, uint64_t piece);
+
+/* The steps that an exec computes; the exec owns them. A plain call is one step, whose arguments are the operands in
+ * order and whose output has index 0. */
+struct exec_made {
+    int nstep;
+    const struct fuse_step *step;
+    struct pieces pieces; /* how the call is divided into micro-batches; all 0 for a chain */
+    bool adds;            /* true: the results of micro-batches are added up; always false for a chain */
 };
+const struct exec_made *exec_made(const struct exec *e);
+size_t exec_bytes(const struct exec *e); /* approximate memory that the exec holds, bytes */
+/* Makes an exec of several steps. The steps are a group if group_is() returns true. Otherwise they are a chain:
+ * steps that depend on each other or have different operators. */
+int exec_fused(int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+               const struct view *out, int device, int threads, struct exec **e);
 
-struct method {
-    /* Prepares the exec. Calls exec_accept() if the method can compute the exec on this kind of device; otherwise
-     * changes nothing and returns 0. */
-    int (*make)(struct exec *e, int device);
-    int (*run)(const struct exec *e, void *const *in, void *const *out, const struct run_args *r);
-    /* Returns true if the device computes the whole exec, without host code. NULL: host code computes the exec.
-     * finds: the run also checks the operands' data. */
-    bool (*launches)(const struct exec *e, bool finds);
-    void (*drop)(struct exec *e); /* frees memory outside the exec's arena; NULL: none */
-    bool waits;                   /* true: run() is host code, so it waits for the work launched before */
-    bool reference;               /* true: this method is the reference for RILLE_CHECK=ref */
-};
-extern const struct method method_group, method_launch, method_variant, method_epilogue, method_elt, method_window,
-    method_scan, method_ref;
+/* Copies src to dst as view_copy() does, with at most `threads` threads, fewer for small views. Any thread. */
+void kernel_copy(const struct view *dst, const struct view *src, int threads);
 
-/* The dense copy of one operand or result in scratch. used: the method reads or writes the copy. */
-struct stage {
-    bool used;
-    size_t at; /* offset of the copy in scratch, bytes */
-    struct view view;
-};
+/* Computes k with the reference, converting dtypes as needed. Tests use this function as their oracle. May allocate. */
+int ref_run(const struct kcall *k);
 
-struct exec {
-    struct arena arena;
-    const char *name;
-    const struct call *call; /* the call; for a chain, the call of the last step */
-    bool fused;              /* true: a chain or a group; false: one call */
-    /* The call that the method computes. Operands and results that have a dense copy (stage.c) have the view of the
-     * copy. For a chain only k.threads is set. */
-    struct kcall k;
-    struct view *in, *out; /* the caller's views of operands and results */
-    int nin, nout;
-    struct view *seen_in, *seen_out;
-    struct stage *stage_in, *stage_out;
-    size_t scratch_bytes; /* size of scratch, bytes: first the method's own scratch, then the staged copies */
+/* RILLE_CHECK=ref: turns the comparison of each kernel with the reference on or off, for the whole process. Call
+ * before the first session. */
+void kernel_check(bool ref);
+bool kernel_checks(void);
 
-    const struct method *method;
-    const void *own;    /* data that the method prepared for its runs */
-    size_t more_bytes;  /* memory that the exec holds outside the arena, bytes (estimated) */
-    struct exec **part; /* execs that the method runs, owned; NULL: the method computes the part itself */
-    int npart;
-
-    int (*settle)(int device); /* waits until launched work is done; NULL: the device launches none */
-    /* Matrix product of the device's library. A run whose addresses suit the library uses this product instead of
-     * the method. NULL: the library has no such product. */
-    struct cuda_multiply *multiply;
-    /* if the results of micro-batches are added (k.adds): offset in scratch of one micro-batch's result, bytes */
-    size_t sum_at;
-    /* if k.adds: kernel that adds the result of one micro-batch to the sum; NULL: the host adds */
-    struct cuda_launch *add;
-    struct exec *check; /* the same call computed by the reference, for RILLE_CHECK=ref; NULL: no comparison */
-    /* check_at: offset of the reference's own scratch in the exec's scratch, bytes; check_out: offsets of the
-     * reference's results, for the comparison. */
-    size_t check_at, check_out[OP_OUT];
-    struct exec_made made;
-};
-
-/* Records that method m computes the exec. name: the text that exec_variant() returns; own: data that the method
- * prepared. */
-int exec_accept(struct exec *e, const struct method *m, const char *name, const void *own, size_t scratch_bytes);
-/* Implements the callback `launches` for methods that only run their parts: returns true if no part uses host
- * code. */
-bool exec_parts_launch(const struct exec *e, bool finds);
-/* Returns true if the host computes the calls for which this kind of device has no kernel. */
-bool exec_by_host(int device);
-
-/* ---- stage.c ---- */
-
-/* Returns a dense view of dtype d with the sizes and the global position of v. */
-struct view stage_view(const struct view *v, enum dtype d);
-/* Returns the dtype that the reference uses in place of d: f64, or i64. */
-enum dtype stage_ref_dtype(enum dtype d);
-/* Reserves scratch for n elements of `width` bytes. If the total exceeds STAGE_MOST bytes, sets it to STAGE_MOST,
- * and exec_new() fails. */
-static const size_t STAGE_MOST = (size_t)1 << 62;
-void stage_reserve(struct exec *e, int64_t n, size_t width);
-/* Returns true if operand i may have a dense copy: the operand is neither absent nor a number. */
-bool stage_has_operand(const struct exec *e, int i);
-/* Make the method read operand i, or write result i, as a dense copy of dtype d in scratch. */
-void stage_operand(struct exec *e, int i, enum dtype d);
-void stage_result(struct exec *e, int i, enum dtype d);
-/* Removes all staged copies, so that the method sees the caller's views. */
-void stage_clear(struct exec *e);
-
-/* Views and data of the operands and results of one run, as the method receives them: those of the caller or of the
- * dense copies. A run does not write the exec, so several threads may run one exec. */
-struct stage_views {
-    struct view in[EXEC_IN], out[OP_OUT];
-};
-/* Sets the operands' views, and copies the operands that are staged. */
-void stage_in(const struct exec *e, struct stage_views *v, void *const *in, char *scratch);
-void stage_aim_out(const struct exec *e, struct stage_views *v, void *const *out, char *scratch);
-/* Copies the staged results to the caller's results. */
-void stage_out(const struct exec *e, const struct stage_views *v, void *const *out);
-/* Returns the call that the method computes in this run. */
-struct kcall stage_call(const struct exec *e, const struct stage_views *v, const struct run_args *r);
+/* Ends the threads that kernels on the calling thread use, before fork(); the next kernel starts them again. */
+void kernel_end_threads(void);
 
 #endif

@@ -9,14 +9,6 @@
 #include "rille_operator.h"
 #include "runtime/graph/op.h"
 
-/* Loads all operators of a library, or none. Returns 0 at once if they are loaded already. E_IO: the file is no shared
- * library. E_ARG, E_SBP: a record is wrong. */
-int loaded_open(const char *path);
-/* Loads the libraries that the environment variable RILLE_OPERATORS lists, separated by ':'. */
-int loaded_from_environment(void);
-
-/* ---- shared by loaded_library.c, loaded_record.c and loaded_check.c ---- */
-
 enum { LOADED_OUT = 4 }; /* maximum number of results of an operator of a library */
 struct loaded {
     struct op op;                      /* must be the first member: loaded_of() converts pointers */
@@ -31,17 +23,5 @@ loaded_of(const struct op *op)
 {
     return (const struct loaded *)op;
 }
-
-/* Makes *l from a record of the library with this path. Path and record must live as long as *l. E_ARG: a field is
- * wrong. */
-int loaded_record(const struct rille_operator *r, const char *path, struct loaded *l);
-/* Finds the operators that compute l's gradients, among the n operators of its library and among all registered
- * ones. E_ARG: an operator is not found or does not fit. */
-int loaded_link(struct loaded *l, int n, const struct loaded *library);
-/* Sets the attributes of a gradient operator's call. Copies the attributes of the forward call, `given`, that both
- * operators have; the others have defaults. */
-void loaded_pass_attributes(const struct op *from, const struct attr *given, const struct op *to, struct attr *attr);
-/* Checks signatures, gradients and the fast kernel on all samples. Fails with E_ARG, E_SBP or E_KERNEL. */
-int loaded_check(const struct loaded *l);
 
 #endif

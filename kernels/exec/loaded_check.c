@@ -5,15 +5,18 @@
  * gradient must equal the slope, a central difference of the definition. Kernels: the results of the record's
  * function fast() must agree with those of the definition. Test values are doubles, multiples of 1/4, so that short
  * sums are exact. */
-#include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_check.h"
+#include "kernels/exec/loaded_record.h"
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/sample.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/device_kinds.h"
 #include "runtime/base/error.h"
 #include "runtime/data/rng.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
+#include "runtime/tensor/atlas.h"
 
 #include <math.h>
 

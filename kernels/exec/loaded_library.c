@@ -1,5 +1,7 @@
 /* loaded_library.c - opens shared libraries of operators and registers their records. */
-#include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_library.h"
+#include "kernels/exec/loaded_record.h"
+#include "kernels/exec/loaded_check.h"
 
 #include "kernels/op/base/table.h"
 #include "runtime/data/arena.h"

@@ -2,13 +2,14 @@
  *
  * The public structs of views and attributes have the memory layout of the internal structs, so calls pass them on
  * without a copy. If an internal struct changes, the assertions below fail, and this file must convert. */
-#include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_record.h"
 
 #include "kernels/op/base/build.h"
 #include "kernels/op/base/table.h"
 #include "runtime/data/arena.h"
 #include "runtime/graph/graph.h"
 #include "sbp/rule.h"
+#include "sbp/write.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* method_elt.c - computes element-wise calls, and chains of them, with the host's element-wise engine. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/exec_inner.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
+#include "kernels/cpu/eltwise/chain.h"
 #include "runtime/base/error.h"
 
 static int

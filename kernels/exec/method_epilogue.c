@@ -11,7 +11,8 @@
  *       256 x 3072 x 768    5,540   5,490   5,870
  *       4096 x 512 x 512    9,930   9,590   9,850
  *       64 x 256 x 256       39.1    38.6 */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/method_epilogue.h"
+#include "kernels/exec/exec_inner.h"
 
 #include "runtime/base/error.h"
 

@@ -3,7 +3,8 @@
  *
  * Each member has its own kernel, and members run one after the other. On devices that compile kernels, members with
  * the same kernel are launched together. Operands and results are passed as for a chain of independent steps. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/method_group.h"
+#include "kernels/exec/exec_inner.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/base/error.h"

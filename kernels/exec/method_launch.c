@@ -1,5 +1,6 @@
 /* method_launch.c - computes a call or chain with a kernel that is compiled for the device (kernels/cuda). */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/exec_inner.h"
+#include "kernels/exec/method_epilogue.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/base/error.h"

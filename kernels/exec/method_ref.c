@@ -1,6 +1,6 @@
 /* method_ref.c - computes a call with the reference: converts operands to dense f64 or i64, and results back to
  * their dtypes. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
 #include "kernels/cpu/eltwise/eltwise.h"
 #include "runtime/base/error.h"

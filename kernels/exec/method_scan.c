@@ -3,9 +3,9 @@
  *
  * A state has two buffers in scratch: the operators of a position read one buffer and write the next state to the
  * other. The address of a slice or output advances by a fixed distance per position, so no slice is copied. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
-#include "kernels/op/base/body.h"
+#include "kernels/op/base/body_bind.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"

@@ -2,9 +2,9 @@
  *
  * If no variant accepts a call that mixes 16-bit floats with f32 (partial sums of 16-bit floats are f32), all operands
  * are converted to f32 and the variants are tried again. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
-#include "kernels/cpu/eltwise/eltwise.h"
+#include "kernels/cpu/eltwise/chain.h"
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
 

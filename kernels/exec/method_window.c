@@ -1,5 +1,5 @@
 /* method_window.c - computes a view operator (slice, transpose...) whose result must be stored, by copying the view. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
 #include "kernels/cpu/base/copies.h"
 #include "runtime/base/error.h"

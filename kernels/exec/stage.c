@@ -2,7 +2,7 @@
  *
  * An operand is copied before each run, and a result after each run. The layout of scratch is fixed when the exec is
  * made, so a run allocates nothing. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/stage.h"
 
 #include "kernels/cpu/base/copies.h"
 

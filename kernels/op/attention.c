@@ -4,8 +4,11 @@
  * values may be split, but not the keys, because a softmax is over all keys. A query for which all keys are masked
  * (all scores -inf) returns 0 and has no gradient, as in PyTorch since 2.5. */
 #include "kernels/op/attention.h"
+#include "kernels/op/attention_grad.h"
 
 #include "runtime/base/stop.h"
+#include "kernels/cpu/attention/attention_few.h"
+#include "kernels/cpu/attention/attention_rows.h"
 
 #include <math.h>
 #include <string.h>

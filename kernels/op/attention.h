@@ -126,10 +126,6 @@ double query_slope(const struct query *q, int64_t key);
 struct val *b_attention_weights(struct build *b, struct val *const *in, const struct attr *attr, struct val **bounded);
 /* Builds the weights times v by separate operators. For 16-bit floats, rounds the weights before the product. */
 struct val *b_attention_parts(struct build *b, struct val *const *in, const struct attr *attr);
-/* Builds the gradients dq, dk and dv, which have the batch dimensions of the scores, and for each query the gradient
- * of the sink of its head. out: the result of attention. */
-void b_attention_grad(struct build *b, struct val *const *in, struct val *dout, struct val *out,
-                      const struct attr *attr, struct val **grad);
 /* Sums the gradients of the sinks over the queries, to t, the type of the sinks. */
 struct val *b_sink_grad(struct build *b, struct val *grad, const struct type *t);
 

@@ -14,9 +14,11 @@
  * summed.
  *
  * The computation of mean from dout and out is from Dao et al. 2022. */
+#include "kernels/op/attention_grad.h"
 #include "kernels/op/attention.h"
 
 #include "runtime/base/stop.h"
+#include "kernels/cpu/attention/attention_rows.h"
 
 extern const struct op op_attention_grad;
 

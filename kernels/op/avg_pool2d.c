@@ -1,6 +1,7 @@
 /* avg_pool2d.c - the mean of each window of an image, NCHW. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/conv/pool_dnnl.h"
 #include "kernels/op/lib/pool.h"
 
 extern const struct op op_avg_pool2d_grad;

@@ -1,6 +1,7 @@
 /* avg_pool2d_grad.c - the gradient of avg_pool2d: distributes dy evenly over each window. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/conv/pool_dnnl.h"
 #include "kernels/op/lib/pool.h"
 
 extern const struct op op_avg_pool2d;

@@ -3,7 +3,8 @@
  * Backward of y = x w uses this operator for the gradient of w, where x may have any number of leading dimensions.
  * A split of a leading dimension leaves partial sums. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_own.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/base/wide.h"
 #include "kernels/op/base/op_impl.h"

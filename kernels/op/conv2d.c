@@ -5,8 +5,9 @@
  * n: image; o: output channel; c: input channel; u, v: position in the result; p, q: position in the kernel. The
  * batch, the output channels, the groups and the input channels may be split. Splitting the input channels leaves
  * partial sums. A bias is added to the result. */
+#include "kernels/op/conv2d.h"
 #include "kernels/op/conv.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"

@@ -1,7 +1,8 @@
 /* conv2d_grad_w.c - the gradient of conv2d with respect to the kernel: products of windows and dy, summed over the
  * batch. A split of the batch leaves partial sums. */
 #include "kernels/op/conv.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/op/conv2d.h"
+#include "kernels/cpu/conv/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"

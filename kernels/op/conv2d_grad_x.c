@@ -1,7 +1,8 @@
 /* conv2d_grad_x.c - the gradient of conv2d with respect to the image: adds dy times the kernel at the positions of
  * each window. */
 #include "kernels/op/conv.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/op/conv2d.h"
+#include "kernels/cpu/conv/conv.h"
 
 #include "kernels/cpu/conv/conv_f64.h"
 #include "kernels/cpu/base/wide.h"

@@ -6,6 +6,7 @@
  * (both P(sum)). So ranks exchange a few numbers per position, never the logits. A mean divides by the number of
  * labels that count. For 16-bit logits all these numbers are f32, without an f32 copy of the logits. */
 #include "kernels/op/cross_entropy.h"
+#include "kernels/op/cross_entropy_rows.h"
 
 extern const struct op op_cross_entropy_parts, op_cross_entropy_rows, op_label_count, op_max, op_stop_gradient;
 

@@ -6,6 +6,7 @@
  * results of cross_entropy_rows: m is the greatest logit, and m + rest the logarithm of the sum of exponentials.
  * dx is 0 if the label is ignored. */
 #include "kernels/op/cross_entropy.h"
+#include "kernels/op/cross_entropy_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,6 +8,7 @@
  * is subtracted from each logit before the exponentials are added. If m were subtracted from the ranks' sum
  * instead, the partial sums would be as large as m and lose the digits of the difference. */
 #include "kernels/op/cross_entropy.h"
+#include "kernels/op/cross_entropy_rows.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
  * `sum` and `at`. With smoothing s and C classes, the target t is 1 - s at the label, plus s / C everywhere. dx is 0
  * if the label is ignored. */
 #include "kernels/op/cross_entropy.h"
+#include "kernels/op/cross_entropy_rows.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,6 +7,7 @@
  * A row is read once for the loss and for both numbers. m and rest are kept for the gradient, which then reads the
  * row once more. They are two numbers because the rounded sum m + rest would lose the digits of rest if m is
  * large. */
+#include "kernels/op/cross_entropy_rows.h"
 #include "kernels/op/cross_entropy.h"
 
 #include <math.h>

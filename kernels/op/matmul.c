@@ -5,7 +5,9 @@
  * splits the result. Operands of different dtypes are first cast to the promoted dtype. The result for 16-bit
  * floats may be f32 (attribute dtype): the sums, before they are rounded. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_int.h"
+#include "kernels/cpu/gemm/gemm_own.h"
 #include "kernels/cpu/gemm/gemm_long.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 #include "kernels/cpu/base/wide.h"

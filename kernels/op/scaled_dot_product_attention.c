@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "runtime/device/device.h"
-#include "runtime/tensor/layout.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  *
  * The gradient is another scan, in the opposite direction (reverse_body in runtime/graph/op.h). */
 #include "kernels/cpu/eltwise/eltwise.h"
-#include "kernels/op/base/body.h"
+#include "kernels/op/base/body_bind.h"
 #include "kernels/op/base/op_impl.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/stop.h"

@@ -1,9 +1,10 @@
 /* cuda_collective.c - keeps communicators of GPUs, one per list of devices and use, and reconnects them after a
  * failed run. */
+#include "runtime/device/cuda_collective.h"
 #include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_graph.h"
 #include "runtime/base/error.h"
 #include "runtime/tensor/layout.h"
 

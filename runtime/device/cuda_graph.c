@@ -7,8 +7,8 @@
  * a tape occurs the second time, it is captured as a graph; from then on, one launch replays it. A tape that never
  * repeats, or that CUDA cannot capture, is launched item by item. A thread keeps KEPT tapes, and evicts the least
  * recently used one. All state except the counts is thread-local. */
+#include "runtime/device/cuda_graph.h"
 #include "runtime/data/arena.h"
-#include "runtime/device/device_cuda.h"
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"
 

@@ -7,7 +7,8 @@
  * compiled again. Files are written under a temporary name and renamed, so readers see complete files only. If the
  * folder is not writable, kernels still work, and the next process compiles again (reported by cuda_kernel_about).
  * If $RILLE_CACHE is empty, there is no cache on disk. */
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_kernel.h"
+#include "runtime/device/cuda_graph.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"

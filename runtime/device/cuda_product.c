@@ -1,7 +1,8 @@
 /* cuda_product.c - caches the algorithms that libraries choose for products and convolutions. An algorithm is
  * requested once per GPU of the process. So compiling a plan again is fast, and equal calls in one process use the
  * same algorithm and return the same bits. */
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_product.h"
+#include "runtime/device/cuda_graph.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"

@@ -221,4 +221,18 @@ struct pool_count {
 };
 struct pool_count pool_count(const struct pool *p);
 
+/* Kinds of work; each stream executes one kind. The streams of a device run concurrently; only waits for marks
+ * order their work. */
+enum stream_role {
+    STREAM_COMPUTE, /* kernels; all work, if the device has only one stream */
+    STREAM_IN,      /* copies from other memory spaces to this device */
+    STREAM_OUT,     /* copies from this device to other memory spaces */
+    STREAM_MOVE,    /* boxing (redistribution) among devices that can read each other's memory */
+    STREAM_COLLECT, /* collectives of a library, which wait for other devices */
+    STREAM_SEND,    /* sends by a library, which wait for the receiver: one stream per link */
+    STREAM_RECV,    /* receives by a library, which wait for the sender: one stream per link */
+    NSTREAM,
+};
+const char *stream_role_text(int role); /* returns the role's name, "compute" or "in" */
+
 #endif

@@ -4,6 +4,8 @@
  * GPU was opened. The plug-in's memory has the same addresses on host and GPU, so host streams can also run CPU
  * kernels for the kind. After the first error of a GPU, every allocation and all work fail with that error. */
 #include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_graph.h"
+#include "runtime/device/cuda_collective.h"
 
 #include "runtime/base/error.h"
 #include "runtime/device/plugin.h"

@@ -206,61 +206,13 @@ int cuda_join(unsigned abilities, int first, int n);
 void cuda_pin(void *p, size_t bytes);
 void cuda_unpin(void *p); /* call before host memory is freed, pinned or not */
 
-/* ---- kernels: cuda_kernel.c compiles a kernel once per compute capability, and keeps the result in memory and on
- * disk ---- */
-
-struct cuda_kernel;
-struct str;
-/* Prints the kernel compiler and its cache, or why there is no compiler, and the libraries in use. Call after
- * devices were chosen. Session's thread. */
-void cuda_kernel_about(struct str *text);
-/* Returns the kernel `name` of the program prologue + text. Equal names must have equal text. Called on the
- * session's thread or a device's thread. E_KERNEL. */
-int cuda_kernel_get(const char *name, const char *prologue, const char *text, struct cuda_kernel **out);
-/* Launches a kernel. E_KERNEL: the device is broken. */
-int cuda_kernel_run(const struct cuda_kernel *k, int device, int64_t blocks, int threads, const void *argument,
-                    size_t bytes);
-
-/* ---- products and convolutions by libraries: cuda_product.c caches the algorithms ---- */
-
-struct cuda_algo;
-/* Returns the algorithm for a product. *out NULL: a GPU of the process has no library or no algorithm. Session's
- * thread. */
-void cuda_product_get(const struct cuda_product *p, struct cuda_algo **out);
-void cuda_convolution_get(const struct cuda_convolution *c, struct cuda_algo **out);
-size_t cuda_algo_scratch(const struct cuda_algo *w);
-/* Launches a product or convolution. E_KERNEL: the device is broken. */
-int cuda_algo_run(const struct cuda_algo *w, int device, const struct cuda_factors *at);
-
-/* ---- repeated sequences of launches: cuda_graph.c ---- */
-
-/* Sets whether this thread gathers its launches in order to replay repeated sequences as one graph. */
-void cuda_graph_gather(bool on);
-/* Launches the work that this thread has gathered. Call this function before the thread waits, records an event,
- * waits for an event, or puts other work on its stream. E_KERNEL. */
-int cuda_graph_launch(void);
-/* Launch a kernel or a library call at once or, with gathering on, later. E_KERNEL. */
-int cuda_graph_kernel(int gpu, void *kernel, int64_t blocks, int threads, const void *argument, size_t bytes);
-int cuda_graph_algo(int gpu, cuda_algo_fn *by, const void *algo, const struct cuda_factors *at);
-struct cuda_graph_count {
-    /* graphs: number of graphs that this process created; replays: number of graph launches */
-    int64_t graphs, replays;
-};
-struct cuda_graph_count cuda_graphs(void); /* any thread */
-
-/* ---- library collectives: cuda_collective.c keeps the communicators; device.h describes the functions ---- */
-
 struct communicator;
 struct communicator_post;
 struct collective_call;
+struct cuda_algo;
+struct cuda_kernel;
+struct str;
 struct stream;
-struct communicator *cuda_communicator_get(bool edge, int32_t n, const int32_t *device);
-int cuda_communicators_connect(int n, struct communicator *const *c, const struct communicator_post *post);
-int cuda_collect(struct communicator *c, int32_t comm_rank, const struct collective_call *call, const struct stream *s,
-                 const void *in, void *out);
-void cuda_collect_cut(void);
-/* Returns E_CANCEL between a cut and the next run, because launched work may be incomplete; else 0. */
-int cuda_cut_work(void);
 
 /* Functions for cuda_kernel.c, cuda_product.c and cuda_collective.c only. cuda_opened returns the open plug-in.
  * cuda_device_at returns the i-th device of this process. cuda_index converts a device number of the cluster to

@@ -2,6 +2,7 @@
  *
  * The digest of a file is the XXH3 hash of its bytes, in which the characters of the digest are replaced by "0".
  * The digest is always the first entry of "__metadata__", so readers need not search for it. */
+#include "runtime/file/safetensors_save.h"
 #include "runtime/base/error.h"
 #include "runtime/file/folder.h"
 #include "runtime/file/codec/json.h"

@@ -2,7 +2,7 @@
  *
  * An arena owns the records. A hash table finds them by content; ids count from 0 in order of creation. A layout is
  * first converted to canonical form, so that equal layouts have the same pointer. */
-#include "runtime/tensor/layout.h"
+#include "runtime/tensor/atlas.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/device_kinds.h"

@@ -54,29 +54,8 @@ struct box {
 };
 
 struct atlas; /* placements and layouts of a session, each stored once */
-struct atlas *atlas_new(void);
-void atlas_free(struct atlas **a);
 
-/* Interns a placement. axis: naxis sizes; rank: as many device numbers as the product of the sizes. E_PLACE: there
- * are no ranks, too many axes, or a rank that is negative or repeated. The session checks whether the devices exist
- * (device.h). */
-int place_new(struct atlas *a, int kind, int naxis, const int32_t *axis, const int32_t *rank, const struct place **out);
-/* Returns the mesh position of a device number; -1: the placement does not contain the device. */
-int place_find(const struct place *p, int rank);
-/* Returns the coordinates of a mesh position, one per axis. */
-void place_coord(const struct place *p, int pos, int32_t *coord);
 void place_print(const struct place *p, struct str *s); /* prints "cpu[[0, 1], [2, 3]]" */
-
-/* Interns a layout. order NULL: mesh order. E_SBP: `order` is no permutation, or the layout mixes two kinds of P.
- * layout_fits() checks whether a layout is valid for a tensor. */
-int layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const uint8_t *order,
-               const struct layout **out);
-/* returns the layout with B on every axis */
-const struct layout *layout_broadcast(struct atlas *a, const struct place *p);
-
-/* Return true if this atlas created the placement or layout. */
-bool atlas_has_place(const struct atlas *a, const struct place *p);
-bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 
 /* Checks that every S names a dimension of this type. E_SBP. */
 int layout_fits(const struct layout *l, const struct type *t);

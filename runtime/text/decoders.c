@@ -4,7 +4,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/text/characters/alphabet.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/pretokenizers.h"
+#include "runtime/text/tokenizer_parts.h"
 #include "runtime/text/characters/utf8.h"
 
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/data/str.h"
+#include <jansson.h>
 
 struct token_text {
     const char *text;
@@ -33,5 +34,12 @@ void token_texts_add(struct token_texts *s, const void *text, size_t n, uint32_t
 /* Applies the steps to the texts and appends the joined result; frees the texts. Without steps, a space separates the
  * texts. */
 int decoders_run(const struct decoders *s, struct token_texts *texts, struct str *out);
+
+struct tokenizer;
+
+int read_decoder(struct tokenizer *t, const char *path, const json_t *part);
+
+/* Returns the byte of a token like "<0x0A>"; -1: the token has another form. */
+int byte_of_token(const char *text, size_t n);
 
 #endif

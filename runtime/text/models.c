@@ -3,9 +3,10 @@
  *
  * In a byte-level BPE file, each character of a token stands for a byte (alphabet.h). Such tokens are stored as
  * bytes, so that any bytes can be encoded. Tokens of other vocabularies are stored as text. */
+#include "runtime/text/models.h"
 #include "runtime/base/error.h"
 #include "runtime/text/characters/alphabet.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tokenizer_parts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
 #include "runtime/text/characters/base64.h"
 #include "runtime/text/characters/charsmap.h"
 #include "runtime/text/characters/normal.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/pretokenizers.h"
+#include "runtime/text/tokenizer_parts.h"
 #include "runtime/text/characters/utf8.h"
 
 #include <stdlib.h>

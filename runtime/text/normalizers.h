@@ -6,6 +6,7 @@
 #define RILLE_RUNTIME_TEXT_NORMALIZERS_H
 
 #include "runtime/data/str.h"
+#include <jansson.h>
 
 struct normalizer {
     /* Changes the text. *head: number of bytes at the start of the text that result from the first character of the
@@ -24,5 +25,9 @@ void normalizers_add(struct normalizers *s, const struct normalizer *z);
 void normalizers_free(struct normalizers *s);
 /* Replaces the content of `out` by the text after all steps. */
 int normalizers_run(const struct normalizers *s, const uint8_t *text, size_t n, struct str *out, size_t *head);
+
+struct tokenizer;
+
+int read_normalizer(struct tokenizer *t, const char *path, const json_t *part);
 
 #endif

@@ -1,6 +1,7 @@
 /* pretokenizers.c - reads the steps that split a text into pieces (tokenizer.json). */
+#include "runtime/text/pretokenizers.h"
 #include "runtime/base/error.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tokenizer_parts.h"
 #include "runtime/text/characters/utf8.h"
 
 #include <ctype.h>

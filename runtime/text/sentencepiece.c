@@ -1,10 +1,12 @@
 /* sentencepiece.c - reads *.model files of SentencePiece: BPE and Unigram models with their normalizer.
  *
  * The file is a protocol buffer (ModelProto). Its bytes are untrusted: every length is compared with the bytes left. */
+#include "runtime/text/sentencepiece.h"
 #include "runtime/base/error.h"
 #include "runtime/file/disk/source.h"
 #include "runtime/text/characters/charsmap.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/models.h"
+#include "runtime/text/tokenizer_parts.h"
 #include "runtime/text/characters/utf8.h"
 
 #include <float.h>

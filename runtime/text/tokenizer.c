@@ -1,5 +1,8 @@
 /* tokenizer.c - encodes text as ids, and decodes ids. */
 #include "runtime/text/tokenizer.h"
+#include "runtime/text/sentencepiece.h"
+#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tiktoken.h"
 
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"

@@ -81,9 +81,6 @@ int tokenizer_open(const char *path, const char *pattern, int nspecial, const ch
                    struct tokenizer **out);
 /* Makes a tokenizer from the content of a tokenizer.json, n bytes. path: name for error texts. */
 int tokenizer_of_text(const char *path, const char *text, size_t n, struct tokenizer **out);
-/* Saves the tokenizer. Byte-level BPE is saved as tokenizer.json, in the form that all readers accept; any other
- * model is saved as a copy of the file that was read. */
-int tokenizer_save(struct tokenizer *t, const char *path);
 
 int tokenizer_encode(struct tokenizer *t, const void *text, size_t n, struct ids *out);
 /* Decodes n ids. E_VALUE: an id is unknown; the text names it. */
@@ -94,20 +91,8 @@ int tokenizer_decode(const struct tokenizer *t, size_t n, const int64_t *id, str
 size_t text_trim_left(const uint8_t *text, size_t n);
 size_t text_trim_right(const uint8_t *text, size_t n);
 
-/* Returns the name of a setting in the file that concerns batches of texts (truncation, padding), because encoding
- * ignores such settings; NULL: none. */
-const char *tokenizer_batches(const struct tokenizer *t);
-
 /* Returns true if the id is that of a control token, which is not part of plain text. */
 bool tokenizer_is_special(const struct tokenizer *t, int64_t id);
-
-/* Learns a vocabulary from texts that are added one by one. size: number of ids; the last ids are those of the
- * special tokens. If the texts yield too few pairs, the remaining ids are reserved: "<|reserved_0|>" and so on. */
-struct trainer;
-struct trainer *trainer_new(const char *pattern, int nspecial, const char *const *special);
-void trainer_free(struct trainer **r);
-int trainer_add(struct trainer *r, const void *text, size_t n);
-int trainer_end(struct trainer *r, uint32_t size, struct tokenizer **out);
 
 /* ---- functions for the readers of file formats ---- */
 
@@ -121,11 +106,5 @@ int tokenizer_check_id(const char *name, const char *token, int64_t id, size_t n
 /* Checks special tokens. E_ARG: one is empty, or two are equal. */
 int tokenizer_check_specials(const char *name, int nspecial, const char *const *special);
 void tokenizer_join(struct tokenizer *t, uint32_t left, uint32_t right, uint32_t id);
-struct unigram *tokenizer_unigram(struct tokenizer *t); /* makes the model a Unigram model, without pieces yet */
-int tokenizer_read_sentencepiece(struct tokenizer *t, const char *path, int nspecial, const char *const *special);
-int tokenizer_read_json(struct tokenizer *t, const char *path);
-int tokenizer_read_text(struct tokenizer *t, const char *path, const char *text, size_t n);
-int tokenizer_read_tiktoken(struct tokenizer *t, const char *path, const char *pattern, int nspecial,
-                            const char *const *special, const int64_t *ids);
 
 #endif

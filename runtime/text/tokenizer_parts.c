@@ -1,8 +1,9 @@
 /* tokenizer_parts.c - reads the parts of tokenizer.json other than the model.
  *
  * A table lists the types of each part; an unknown type is an error that names the type. */
+#include "runtime/text/tokenizer_parts.h"
 #include "runtime/base/error.h"
-#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/pretokenizers.h"
 
 #include <stdlib.h>
 #include <string.h>

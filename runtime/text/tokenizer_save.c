@@ -1,4 +1,5 @@
 /* tokenizer_save.c - saves a tokenizer as tokenizer.json, with merges in the form that all readers accept. */
+#include "runtime/text/tokenizer_save.h"
 #include "runtime/base/error.h"
 #include "runtime/file/disk/save.h"
 #include "runtime/text/characters/alphabet.h"

@@ -3,10 +3,10 @@
  * Texts are first cut into words; each distinct word is stored once, with its count. Each pair lists the words
  * that contain it, so a merge visits only those words. Of pairs with equal counts, the one with the lower ids is
  * merged, so the same texts produce the same file. */
+#include "runtime/text/train.h"
 #include "runtime/base/error.h"
 #include "runtime/base/stop.h"
 #include "runtime/text/characters/alphabet.h"
-#include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

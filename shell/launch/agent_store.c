@@ -6,9 +6,9 @@
  * Protocol (TCPStore of PyTorch 2.4 to 2.15): a request is one byte for its kind, followed by its fields. A text is
  * sent as its length (8 bytes) and its bytes. The client puts a slash before each key. Numbers have the host's byte
  * order. */
+#include "shell/launch/agent_store.h"
 #include "shell/bind/base/shell.h"
 #include "shell/repl/run.h"
-#include "shell/launch/front.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

@@ -24,11 +24,7 @@ enum { ATTACH_MOST = 1 << 16, ATTACH_TITLE = 48, ATTACH_STREAMS = 3 };
 /* Abstract socket name: user id, process id, title. */
 #define ATTACH_NAME "rille-attach/%ld/%ld/%s"
 
-/* Starts to accept connections of `rille attach` and `rille status`, until the process ends (attached.c). title: name
- * of the program that runs on L. */
-void attached_open(lua_State *L, const char *title);
-
-/* attach.c: finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the
+/* Finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the
  * exit code after printing the error. */
 struct attach {
     int fd;

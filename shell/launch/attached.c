@@ -8,11 +8,13 @@
  *
  * A thread accepts connections. The thread answers rille status itself, even during a run, and passes the sockets of
  * visitors to the main thread through a pipe. */
+#include "shell/launch/attached.h"
 #include "shell/repl/interrupt.h"
 #include "shell/launch/attach.h"
 
 #ifdef __linux__
 
+#include "shell/repl/edit.h"
 #include "shell/repl/repl.h"
 #include "runtime/base/system.h"
 

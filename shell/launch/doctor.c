@@ -1,9 +1,9 @@
 /* doctor.c - collects facts about the machine, the session and the program, as a list of {name, value};
  * lua/show/doctor.lua prints the list for :doctor and rille --doctor [--json]. */
+#include "shell/launch/doctor.h"
 #include "shell/bind/base/environment.h"
 #include "shell/bind/base/fold.h"
-#include "shell/launch/front.h"
-#include "shell/repl/repl.h"
+#include "shell/launch/ranked.h"
 #include "runtime/base/system.h"
 
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include "shell/bind/base/clock.h"
 #include "shell/launch/front.h"
 #include "shell/repl/journal.h"
-#include "shell/repl/repl.h"
 
 #include <jansson.h>
 #include <lauxlib.h>

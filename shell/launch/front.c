@@ -11,6 +11,12 @@
  *
  * Options that do not concern the cluster stay in the arguments, from which main.c reads these options. */
 #include "shell/launch/front.h"
+#include "shell/launch/spawn.h"
+#include "shell/launch/ranked.h"
+#include "shell/launch/munge.h"
+#include "shell/launch/front_keys.h"
+#include "shell/launch/front_workers.h"
+#include "shell/launch/agent_store.h"
 #include "shell/bind/base/environment.h"
 #include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"

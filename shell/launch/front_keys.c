@@ -1,5 +1,5 @@
 /* front_keys.c - creates keys, in files or for the processes of one job. */
-#include "shell/launch/front.h"
+#include "shell/launch/front_keys.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

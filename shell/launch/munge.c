@@ -5,7 +5,8 @@
  * host, and sends a request with a random number. The coordinator checks the user, and answers with the number and
  * the key, readable by this user only. The worker checks user and number. The key port is PORT of "munge:PORT", or the
  * port after the job's own. The programs munge and unmunge must be in PATH; munged must run. */
-#include "shell/launch/front.h"
+#include "shell/launch/munge.h"
+#include "shell/launch/front_keys.h"
 #include "shell/bind/base/clock.h"
 #include "shell/repl/run.h"
 #include "runtime/base/system.h"

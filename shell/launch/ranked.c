@@ -4,7 +4,7 @@
  * started by salloc has most of Slurm's variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1,
  * MPICH 4.0, Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and
  * LeaderWorkerSet.) */
-#include "shell/launch/front.h"
+#include "shell/launch/ranked.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,8 @@
  * a worker's output to one thread here, which puts "[1] " before each line. A worker reads its secret and key from
  * stdin, which stays open while this process lives. When stdin ends, the worker exits. For a worker on another host,
  * ssh is the child of this process and carries the three streams; ending ssh ends the worker. */
-#include "shell/launch/front.h"
+#include "shell/launch/spawn.h"
+#include "shell/launch/front_keys.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

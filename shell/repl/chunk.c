@@ -6,7 +6,10 @@
  * tokens, the last one is chosen. A cut before a name is safe, because a name continues an expression only after an
  * operator, and text that ends in an operator is no valid chunk. "(", "{", "-" and strings may continue an
  * expression, as in f (x), so a cut before these tokens is tried only after ";". */
+#include "shell/repl/chunk.h"
 #include "shell/repl/repl.h"
+#include "shell/repl/syntax.h"
+#include "shell/repl/local.h"
 #include "shell/repl/token.h"
 
 #include <ctype.h>

@@ -1,7 +1,8 @@
 /* complete.c - completes typed text. Passes the text before the cursor, as tokens, to lua/pages/complete.lua, which
  * finds the completions, and the signature of the function called at the cursor. Lists file names for completion. */
+#include "shell/repl/complete.h"
 #include "shell/bind/base/field.h"
-#include "shell/repl/repl.h"
+#include "shell/repl/command.h"
 #include "shell/repl/token.h"
 
 #include <dirent.h>

@@ -7,10 +7,10 @@
  * History is stored in $XDG_STATE_HOME/rille/history; a chunk of several lines is one entry. Each entry is appended
  * to the file when it is entered, so that nothing is lost however the program ends. The file is read again after
  * another shell has appended to it. A line that begins with a space is not stored. */
+#include "shell/repl/edit.h"
 #include "shell/bind/base/environment.h"
 #include "shell/repl/interrupt.h"
 #include "shell/repl/keys.h"
-#include "shell/repl/repl.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

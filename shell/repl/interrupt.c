@@ -22,7 +22,7 @@
 #include "shell/bind/base/field.h"
 #include "shell/bind/base/shell.h"
 #include "shell/bind/module/lua_stopping.h"
-#include "shell/repl/repl.h"
+#include "shell/repl/pattern.h"
 
 #include <signal.h>
 #include <string.h>

@@ -6,7 +6,10 @@
  * so with libedit the user edits single lines. */
 #include "shell/repl/keys.h"
 #include "shell/repl/paint.h"
+#include "shell/repl/edit.h"
 #include "shell/repl/repl.h"
+#include "shell/repl/complete.h"
+#include "shell/repl/chunk.h"
 #include "shell/repl/token.h"
 
 #include <poll.h>

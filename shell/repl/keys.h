@@ -10,7 +10,4 @@ void keys_open(lua_State *L);
 void keys_leave(const char *why);
 void keys_resized(void); /* call after the terminal was resized */
 
-/* edit.c: discards the chunk, as Ctrl-C does. */
-void edit_give_up(void);
-
 #endif

@@ -9,6 +9,7 @@
  * looked up in the globals. So modules never see the user's locals, and a closure made on one line shares its
  * variables with later lines. Locals inside blocks and functions are not rewritten; `depth` counts the open
  * blocks. Reading an undefined global is an error, because on a typed line it is a misspelt name. */
+#include "shell/repl/local.h"
 #include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/names.h"
 #include "shell/repl/repl.h"

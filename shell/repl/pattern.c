@@ -12,9 +12,9 @@
  * Input without end, as in io.lines("/dev/zero")(), needs larger and larger blocks. After Ctrl-C was pressed,
  * allocations of large blocks fail until the running code has received the interrupt, so that Lua raises "not enough
  * memory" and the input ends. */
+#include "shell/repl/pattern.h"
 #include "shell/bind/base/shell.h"
 #include "shell/repl/interrupt.h"
-#include "shell/repl/repl.h"
 
 #include <signal.h>
 #include <string.h>

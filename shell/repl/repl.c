@@ -4,6 +4,12 @@
  * the chunk ends in ";". An error or Ctrl-C discards the chunk and leaves the session unchanged; so does Ctrl-D in an
  * incomplete chunk. */
 #include "shell/repl/repl.h"
+#include "shell/repl/show.h"
+#include "shell/repl/pattern.h"
+#include "shell/repl/local.h"
+#include "shell/repl/edit.h"
+#include "shell/repl/command.h"
+#include "shell/repl/chunk.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/module/help.h"
 #include "shell/repl/interrupt.h"

@@ -1,6 +1,7 @@
 /* run.c - calls Lua with Ctrl-C enabled, and prints errors. */
 #include "shell/repl/journal.h"
-#include "shell/repl/repl.h"
+#include "shell/repl/show.h"
+#include "shell/repl/pattern.h"
 #include "shell/repl/run.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/base/lua_error.h"

@@ -1,9 +1,9 @@
 /* show.c - formats a value as the shell prints it: tables show their contents, the list part first, then the other
  * keys sorted, down to three levels. */
+#include "shell/repl/show.h"
 #include "shell/bind/module/help.h"
 #include "shell/bind/tensor/print.h"
 #include "shell/bind/base/fold.h"
-#include "shell/repl/repl.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* syntax.c - explains text that is not Lua: finds operators and words of Python and C, and names the Lua equivalent.
  * Only text that failed to load is checked, so valid Lua with a name like `from` causes no hint. */
+#include "shell/repl/syntax.h"
 #include "shell/bind/base/names.h"
-#include "shell/repl/repl.h"
 #include "shell/repl/token.h"
 
 #include <string.h>

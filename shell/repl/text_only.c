@@ -1,6 +1,7 @@
 /* text_only.c - makes the program refuse precompiled chunks, because Lua does not verify them, and a malformed one
  * can crash the process. Replaces load, loadfile, dofile and require's searcher for files by functions that accept
  * only text. */
+#include "shell/repl/text_only.h"
 #include "shell/repl/repl.h"
 
 /* Calls Lua's own function (upvalue 1) with "t" (text only) as its argument number `mode`. */

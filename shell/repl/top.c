@@ -8,9 +8,9 @@
  *
  * :top alone shows the memory and the current work of the devices, for example of a run in the background, and how
  * many acts per second they perform. */
+#include "shell/repl/top.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/base/clock.h"
-#include "shell/repl/repl.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * of events the results equal those of plans whose moves do not use the library. A failing act ends the run on all
  * devices. The verifier rejects plans with an injected mistake. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "t/lib/plan/plans.h"
 
 #include "t/lib/plan/collecting.h"

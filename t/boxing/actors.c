@@ -8,7 +8,7 @@
  * they read from other devices. On each rank the count must equal that of explain() and of the plan. In a second
  * pass messages are expensive, which leads to moves of several hops. */
 #include "actors/session/step/compiled.h"
-#include "boxing/box.h"
+#include "boxing/bytes.h"
 #include "t/lib/must.h"
 #include "t/lib/tap.h"
 

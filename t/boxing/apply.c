@@ -7,6 +7,9 @@
  * meshes are drawn by seed. RILLE_LONG=1 draws twenty times as many. */
 #include "t/lib/plan/moves.h"
 #include "t/oracles/box_apply.h"
+#include "boxing/bytes.h"
+#include "boxing/reduce.h"
+#include "boxing/plan.h"
 
 enum { MAX_RANK = 16, MAX_ADDEND = 8 };
 

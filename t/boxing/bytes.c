@@ -5,6 +5,8 @@
  * must equal the bytes that the ranks lack. Counts that were cached for one move are used again for other moves, on
  * any mesh, and for the reverse move. */
 #include "t/lib/plan/moves.h"
+#include "boxing/bytes.h"
+#include "boxing/plan.h"
 
 static const struct layout *list[MAX_LAYOUT];
 static struct arena arena;

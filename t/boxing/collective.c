@@ -3,6 +3,8 @@
  * The test runs each such move as a collective on host memory and compares the result with that of box_plan().
  * collective_of() must find every move that a library can do. The test enumerates layouts of small meshes. */
 #include "boxing/collective.h"
+#include "boxing/plan.h"
+#include "boxing/reduce.h"
 #include "t/lib/plan/moves.h"
 #include "t/oracles/box_apply.h"
 

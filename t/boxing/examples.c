@@ -1,6 +1,9 @@
 /* examples.c - tests the names and texts of moves, with numbers of bytes that can be checked by hand. (apply.c tests
  * values, and the least bytes of every move.) */
 #include "t/lib/plan/moves.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 
 static struct arena arena;
 

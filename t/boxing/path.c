@@ -7,6 +7,7 @@
  * swaps mesh axes of equal size in all hops on small meshes, which must not change the price. RILLE_LONG=1 draws
  * twenty times as many pairs. */
 #include "boxing/path.h"
+#include "boxing/plan.h"
 #include "t/lib/plan/moves.h"
 
 #include <time.h>

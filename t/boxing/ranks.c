@@ -7,6 +7,8 @@
  * bytes, also on 1,024 ranks. */
 #include "runtime/device/device.h"
 #include "t/lib/plan/moves.h"
+#include "boxing/border.h"
+#include "boxing/plan.h"
 
 static struct arena arena;
 static long npair, nrelay, nread, nwrong;

@@ -2,7 +2,7 @@
  * lists must arrive in order. The carrier must drop data of another epoch or job, and data from a sender without the
  * job's key. (t/launch/launch.sh tests the bytes of channels.) */
 #include "actors/cluster/memory/bus_host.h"
-#include "actors/cluster/transport/carrier.h"
+#include "actors/cluster/transport/fetch.h"
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/memory/segment.h"
 #include "runtime/data/arena.h"

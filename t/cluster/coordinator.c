@@ -1,5 +1,7 @@
 /* Tests of actors/cluster/coordinator/coordinator.c: single cases. (sim.c simulates complete trainings.) */
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
 #include "runtime/base/error.h"
 #include "runtime/device/communicator.h"
 #include "t/lib/tap.h"

@@ -1,6 +1,6 @@
 /* Tests of actors/cluster/coordinator/coordinator_admit.c: a worker is admitted only if it belongs to the job and
  * its kernels compute the same bits. All workers then compute with the instruction sets that all of them have. */
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "t/lib/tap.h"
 
 struct heard {

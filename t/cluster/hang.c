@@ -1,4 +1,4 @@
-/* Tests of actors/cluster/coordinator/coordinator_hang.c on simulated clusters (t/lib/plan/simulated.h). In each trial
+/* Tests of actors/cluster/coordinator/coordinator.c on simulated clusters (t/lib/plan/simulated.h). In each trial
  * one worker hangs, at another moment of the training. The coordinator must lose exactly this worker, and the
  * training must end with the numbers of a training without faults. Slow workers must not be lost. */
 #include "t/lib/plan/simulated.h"

@@ -1,6 +1,7 @@
 /* Tests of actors/cluster/coordinator: 1,024 workers, whose connections end again and again while runs go on. All state
  * machines are in one thread; packets wait in one queue. Few workers, and other faults: sim.c. */
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "actors/cluster/coordinator/member.h"
 #include "runtime/data/arena.h"
 #include "t/lib/tap.h"

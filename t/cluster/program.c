@@ -3,11 +3,12 @@
  * step, of its partitions, and of a chain of moves. */
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/cache.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/train.h"
+#include "actors/plan/model/program_bytes.h"
 
 enum { PROGRAMS = 64 };
 

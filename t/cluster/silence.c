@@ -1,5 +1,5 @@
 /* Tests of actors/cluster/coordinator/coordinator.c: how long a worker may send no heartbeats. */
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "t/lib/tap.h"
 
 static const unsigned char job[CLUSTER_ID] = "job of the seed";

@@ -8,11 +8,11 @@
  * only that operator. "t/bin/cuda kernels FILE" also writes the sources to FILE. Instead of FILE, `table` prints the
  * table of docs/cuda.md, `names` prints the values of ONLY, and `gpu` uses GPU 0. */
 #include "boxing/box.h"
-#include "kernels/cuda/source.h"
+#include "boxing/reduce.h"
+#include "kernels/cuda/making.h"
 #include "kernels/op/lib/lookup.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/denormal.h"
-#include "runtime/device/device_cuda.h"
 #include "runtime/file/disk/file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/str.h"

@@ -5,6 +5,7 @@
  * result with the reference. It also states which calls and chains must be found. */
 #include "kernels/cuda/product.h"
 #include "t/lib/kernel/trial.h"
+#include "kernels/exec/method_epilogue.h"
 
 /* ---- computing a product by its specification ---- */
 

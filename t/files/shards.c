@@ -6,6 +6,7 @@
 #include "runtime/file/disk/root.h"
 #include "runtime/file/disk/save.h"
 #include "runtime/file/safetensors.h"
+#include "runtime/file/safetensors_save.h"
 #include "runtime/file/shards.h"
 #include "t/lib/tap.h"
 

@@ -5,26 +5,25 @@
  *
  * A subject is a function that feeds an input to the code under test, and asserts invariants for every accepted
  * input. */
-#include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/transport/carrier_inner.h"
-#include "actors/cluster/coordinator/coordinator.h"
-#include "actors/cluster/wire/devices.h"
-#include "actors/cluster/wire/key.h"
-#include "actors/cluster/wire/link.h"
-#include "actors/cluster/coordinator/member.h"
+#include "actors/cluster/transport/carrier_channels.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 #include "actors/cluster/worker/worker_files.h"
-#include "actors/plan/model/channel.h"
 #include "actors/plan/model/plan.h"
-#include "actors/plan/model/program.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/model/program_bytes.h"
+#include "actors/plan/verify/verify_program.h"
 #include "runtime/base/error.h"
 #include "runtime/file/codec/image.h"
 #include "runtime/file/llmc.h"
 #include "runtime/file/tensors.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/sentencepiece.h"
+#include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tiktoken.h"
 #include "shell/launch/hosts.h"
 #include "t/lib/tap.h"
 #include "t/oracles/packet_print.h"
+#include "runtime/tensor/atlas.h"
 
 #include <sys/mman.h>
 #include <zlib.h>

@@ -1,7 +1,9 @@
 /* exec.c - tests how the kernel variant of a call is chosen: the first variant that accepts the call; if none does,
  * the first that accepts the call with dense operands; else the reference. Also tests RILLE_CHECK. */
-#include "kernels/exec/exec.h"
+#include "kernels/exec/exec_inner.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
+#include "sbp/write.h"
 
 enum { N = 6 };
 

@@ -4,6 +4,7 @@
  * and in the intermediate results that they also return. In some chains the first step is a matrix product. The test
  * also checks sums over short and long rows, and over many and few rows, element by element. */
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { STEPS = 8, OPERANDS = 8, FACTORS = 2, CHAINS = 1200 };
 

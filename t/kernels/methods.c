@@ -3,6 +3,7 @@
  * RILLE_LONG=1 prints the whole table. */
 #include "t/lib/kernel/exec.h"
 #include "t/lib/kernel/pattern.h"
+#include "sbp/infer.h"
 
 /* Calls that only the reference needs to compute, with the reason. */
 static const struct {

@@ -2,10 +2,11 @@
  * part may move at most most_bytes, in every float dtype. Products and convolutions limit a part's floating-point
  * operations instead; this test makes their parts small. Each operator with its own kernel has a row in the table.
  * Element-wise operators are called with one long row each. */
-#include "kernels/cpu/conv/variants.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/conv/conv.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 #include <limits.h>
 

@@ -1,7 +1,7 @@
 /* threads.c - tests that the number of threads does not change a kernel's result. One, two, three and seven threads
  * must give the same bits, which must agree with the reference within rounding. Shapes are large enough to be split,
  * into parts of unequal sizes. Rows along an axis have every length around the sizes of blocks and lanes. */
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 #include "t/lib/kernel/trial.h"
 
 static const struct row {

@@ -6,6 +6,7 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "sbp/infer.h"
 
 static int nread, nrefused, nsuits;
 

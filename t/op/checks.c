@@ -6,6 +6,7 @@
  * for invalid data, because later operators of a stream may run before the error is reported. */
 #include "runtime/data/rng.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { EDGE = 256, CANARY = 0x5a, MOST = 4096 };
 

@@ -2,6 +2,7 @@
  *
  * A shard must have the bits of the global tensor at the shard's place, for every variant and every split. */
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { ROWS = 7, COLUMNS = 300, PIECE = 2 };
 

@@ -3,6 +3,8 @@
  * infer() must return the types that the reference needs. infer() must reject a wrong size or dtype with a message
  * that names the operator. */
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
+#include "sbp/write.h"
 
 static bool
 is_source(const struct op *op)

@@ -5,6 +5,7 @@
 #include "actors/plan/model/rates.h"
 #include "actors/plan/outline/estimate.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 static const struct {
     const char *op, *sample;

@@ -1,5 +1,8 @@
 /* box_apply.c - executes the plan of a move (struct box_plan) on host memory, one step after the other. */
 #include "t/oracles/box_apply.h"
+#include "runtime/tensor/atlas.h"
+#include "boxing/reduce.h"
+#include "boxing/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
  * stand-in replaces the library (t/lib/plan/collecting.h). */
 #include "actors/plan/compile.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/parts.h"
 
 #include "t/lib/plan/collecting.h"

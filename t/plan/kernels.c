@@ -5,7 +5,7 @@
  * every suitable task of random plans. Also checks, for each pair of tasks, that they share a kernel if and only if
  * they compute the same on one thread. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "t/lib/plan/plans.h"
 
 struct count {

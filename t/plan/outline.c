@@ -4,11 +4,13 @@
  * A plan must have the hops that its outline decides. The outline's digest must cover each decision. The size of an
  * outline must not depend on the number of devices. A second, newly created atlas simulates the other process. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "t/lib/plan/plans.h"
 
 #include "actors/plan/outline/outline.h"
 #include "actors/plan/outline/redistribute.h"
+#include "boxing/name.h"
+#include "actors/plan/model/program_bytes.h"
 
 /* ---- counts ---- */
 

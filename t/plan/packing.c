@@ -6,7 +6,8 @@
  * stage, too many acts for per-act offsets, and gated layers below a wide head. t/plan/packing-models.sh tests
  * language models in stages. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/step/compiled.h"
 #include "t/lib/plan/clique.h"
 #include "t/lib/plan/net.h"

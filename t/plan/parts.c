@@ -7,7 +7,6 @@
 #include "actors/plan/compile.h"
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/sim/merge_partitions.h"
-#include "actors/plan/verify/plan_verify.h"
 #include "t/lib/plan/parts.h"
 
 #include <sys/wait.h>

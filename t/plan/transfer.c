@@ -6,9 +6,11 @@
  * host code touches it. A second pass without ONE_SPACE simulates GPUs without peer access. Finally a training step
  * has stages on both kinds of devices. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "t/lib/plan/plans.h"
 #include "t/lib/plan/train.h"
+#include "actors/plan/model/program_bytes.h"
 
 /* ---- a program and its copy on cpu devices ---- */
 

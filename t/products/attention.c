@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { BATCH = 2, HEADS = 3, OPERANDS = ATT_OUT + 1, RESULTS = 4 };
 

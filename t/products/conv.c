@@ -1,7 +1,7 @@
 /* conv.c - compares convolutions and their gradients with the reference, computed completely and in bands of rows.
  * Values are integers, so sums are exact and results must be bit-identical. The test tries several numbers of rows
  * and threads, and every combination of stride, padding, dilation, groups and window. */
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/trial.h"
 

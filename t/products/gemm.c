@@ -4,13 +4,14 @@
  * The test tries all combinations of small and odd sizes, transposed operands, rows cut out of wider rows, batches
  * of one operand or both, interleaved heads, dtypes and threads. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/base/stop.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 #include <inttypes.h>
 
-struct matrix {
+struct test_matrix {
     struct type type;
     struct view view;
     void *memory;
@@ -26,7 +27,7 @@ enum group { NONE, ONE_A, ONE_B, BOTH, HEADS, NGROUP };
 static const char *const group_text[] = {"no batch", "a batch of a", "a batch of b", "a batch of both", "heads"};
 
 static void
-matrix_make(struct matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols,
+matrix_make(struct test_matrix *o, enum dtype d, const int64_t *batch, int nbatch, int64_t rows, int64_t cols,
             enum form form, bool heads)
 {
     o->type = (struct type){.dtype = (uint8_t)d, .ndim = (uint8_t)(nbatch + 2)};
@@ -112,7 +113,7 @@ product_by(const struct product *p, const char **method)
     static const int64_t batch[] = {2, 3};
     struct arena arena = {0};
     struct rule rule;
-    struct matrix a, b;
+    struct test_matrix a, b;
     struct type out;
     bool heads = p->group == HEADS;
     int na = p->group == ONE_A || p->group >= BOTH ? 2 : 0, nb = p->group == ONE_B || p->group >= BOTH ? 2 : 0;
@@ -219,7 +220,7 @@ adds_up(const char *op, const char *const *text, enum dtype d, int threads)
 {
     struct arena arena = {0};
     struct rule rule;
-    struct matrix x[2];
+    struct test_matrix x[2];
     struct type out, in[2];
     struct exec *e = NULL;
     int64_t dim[2][3];
@@ -271,7 +272,7 @@ scratch_of(enum form form_a, enum form form_b)
 {
     struct arena arena = {0};
     struct rule rule;
-    struct matrix a, b;
+    struct test_matrix a, b;
     struct type out;
     struct exec *e;
     matrix_make(&a, DT_F32, NULL, 0, 32, 48, form_a, false);
@@ -317,7 +318,7 @@ parts_of(int64_t m, int64_t n, int64_t k, enum dtype d, enum dtype to)
 {
     struct arena arena = {0};
     struct rule rule;
-    struct matrix a, b;
+    struct test_matrix a, b;
     struct type out;
     int questions = 0;
     matrix_make(&a, d, NULL, 0, m, k, ROWS, false);

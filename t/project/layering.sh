@@ -269,21 +269,30 @@ headers_speak_of_what_is_there() {
     }
     $there{$_->[1]} or print "$_->[0] says $_->[1], and nothing is called so\n" for @said'
 }
-# prints functions that a header declares and that only files of other folders define
-headers_declare_functions_of_their_folder() {
-  sources "${folders[@]}" | xargs -r -d '\n' perl -0777 -e '
+# A header declares only functions of the source with its name. The functions of draft.c are declared in draft.h, or in
+# draft_inner.h if only files of their folder may call them. A source is a C or CUDA file, or one file for each operating
+# system (system_linux.c, system_posix.c). Loops that are compiled once per processor level are made by macros in .inc
+# files, so no file defines them as text. Prints functions that a header declares and that only other sources define.
+headers_declare_functions_of_their_own_source() {
+  sources "${folders[@]}" | grep -E '\.(c|cu|h)$' | xargs -r -d '\n' perl -0777 -e '
     for my $file (@ARGV) {
       open(my $f, "<", $file) or next;
       (my $text = <$f>) =~ s{/\*.*?\*/}{}gs;
-      (my $folder = $file) =~ s{/[^/]*$}{};
-      if ($file !~ /\.h$/) { $in{$1}{$folder} = $file while $text =~ /^(?:\w.*\s\**)?([a-z_]\w*)\([^;{}]*\)\s*\{/mg; next }
-      push @declared, [$file, $folder, $1] while $text =~ /^(?!static|typedef|_Static)\w[\w *]*?\b([a-z_]\w*)\([^;{}]*\)[^;{}]*;/mg;
+      (my $source = $file) =~ s{(_inner|_linux|_posix)?\.\w+$}{};
+      if ($file !~ /\.h$/) { $in{$1}{$source} = $file while $text =~ /^(?!static\b)\w[\w *]*[\s*]([a-z_]\w*)\([^;{}]*\)\s*\{/mg; next }
+      push @declared, [$file, $source, $1] while $text =~ /^(?!static|typedef|_Static)\w[\w *]*?\b([a-z_]\w*)\([^;{}]*\)[^;{}]*;/mg;
     }
     for (@declared) {
-      my ($file, $folder, $name) = @$_;
+      my ($file, $source, $name) = @$_;
       my @other = sort values %{$in{$name} // {}};
-      print "$file declares $name, which $other[0] defines\n" if @other && !$in{$name}{$folder};
+      print "$file declares $name, which $other[0] defines\n" if @other && !$in{$name}{$source};
     }'
+}
+# prints includes of X_inner.h by files of other folders
+inner_headers_are_included_in_their_folder() {
+  quoted "${folders[@]}" | grep '_inner\.h$' | while IFS=: read -r file header; do
+    [ "${file%/*}" = "${header%/*}" ] || echo "$file includes $header"
+  done
 }
 headers_have_guards_of_their_own() {
   sources "${folders[@]}" t rille.h rille_operator.h | grep '\.h$' | while IFS= read -r file; do
@@ -300,16 +309,18 @@ rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone fold
   nobody_asks_which_operator nobody_asks_which_kind core_neither_prints_nor_exits
   clocks_are_read_in_one_place calls_of_linux_are_in_one_place every_check_counts structs_are_called_struct nothing_is_left_open
   files_hold_one_idea files_begin_with_their_idea headers_say_whose_they_are headers_speak_of_what_is_there
-  headers_declare_functions_of_their_folder headers_have_guards_of_their_own)
+  headers_declare_functions_of_their_own_source inner_headers_are_included_in_their_folder
+  headers_have_guards_of_their_own)
 
 # plant: makes a tree that breaks every rule.
 plant() {
   mkdir -p runtime/base sbp/{net,proof,search} boxing kernels/op actors/{plan/{model,sim},act/run,session/core} shell/repl t examples bench lua
-  printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
+  printf '%s\n' 'int x;' '#include "actors/act/bus/bus.h"' '#include "actors/act/bus/bus_inner.h"' '#include <zmq.h>' '#include <lua.h>' '#include <dnnl.h>' \
     '#include <cuda_runtime.h>' '#include <readline/readline.h>' 'typedef struct a a;' 'printf("x");' 'clock_gettime(0, 0);' 'accept4(0);' \
     "/* TO""DO */" 'if (n->op == &op_matmul) return;' >runtime/base/bad.c
   echo 'if (t->kind == &kind_box) return;' >actors/act/run/bad.c
-  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' 'int upper(void);' >runtime/base/bad.h
+  printf '%s\n' '/* bad.h - see bad_gone() */' '#ifndef BAD' >runtime/base/bad.h
+  echo 'int made(void);' >actors/session/core/one.h # two.c defines it
   echo '#include "runtime/tensor/type.h"' >shell/repl/bad.c
   echo '#include "runtime/tensor/type.h"' >examples/bad.c
   echo '#include "runtime/tensor/layout.h"' >sbp/sig.h
@@ -321,7 +332,7 @@ plant() {
   echo 'int lower_down(void); int upper(void) { return lower_down(); }' >actors/plan/sim/called.c
   echo 'int upper(void); int main(void) { return upper(); }' >shell/repl/calls.c
   echo 'int made(void); int make(void) { return made(); }' >actors/session/core/one.c # a call between files of one folder
-  echo 'int make(void); int made(void) { return make(); }' >actors/session/core/two.c
+  printf '%s\n' 'int make(void);' 'int made(void) { return make(); }' >actors/session/core/two.c
   for file in actors/plan/model/calls.c actors/plan/sim/called.c actors/session/core/{one,two}.c shell/repl/calls.c; do
     cc -c "$file" -o "CMakeFiles/librille.dir/$file.o"
   done

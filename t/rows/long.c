@@ -3,6 +3,7 @@
  * depend on the number of threads. */
 #include "runtime/data/rng.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 /* Calls of operators that sum. Operands contain ones, and ids are zeros. Absent operands stay absent. */
 static const struct {

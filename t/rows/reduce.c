@@ -5,6 +5,7 @@
 #include "kernels/cpu/rows/fold.h"
 #include "runtime/base/denormal.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { DENSE, TURNED, REPEATED, BACKWARDS, FAR, NFORM };
 enum { ORDINARY, ONE_NAN, ONE_INFINITE, BOTH_INFINITE, ZEROS, SUBNORMAL, NVALUES };

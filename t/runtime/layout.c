@@ -3,7 +3,7 @@
  * Most tests enumerate the SBP entries, meshes and orders of small sizes. */
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/tensor/layout.h"
+#include "runtime/tensor/atlas.h"
 #include "t/lib/tap.h"
 
 static struct atlas *atlas;

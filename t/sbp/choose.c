@@ -1,9 +1,11 @@
 /* choose.c - tests the choice of a signature: comparison with an exhaustive search for every operator, ties, updates,
  * and meshes of one rank and of many. Prices are those that a session uses. */
 #include "boxing/box.h"
+#include "boxing/bytes.h"
 #include "kernels/op/base/table.h"
 #include "runtime/base/clock.h"
 #include "t/lib/kernel/missing.h"
+#include "sbp/choose.h"
 
 static int64_t
 price(void *arg, const struct type *t, const struct layout *from, const struct layout *to)

@@ -1,9 +1,11 @@
 /* rule.c - tests of dimension rules: accepted and rejected texts, sizes, rules that are made for a call, messages. */
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
-#include "sbp/rule.h"
+#include "sbp/write.h"
+#include "sbp/infer.h"
 #include "kernels/exec/sample.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 static struct arena arena;
 

@@ -8,7 +8,6 @@
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/device/stream.h"
 
 #include <stdlib.h>
 

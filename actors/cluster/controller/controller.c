@@ -3,7 +3,6 @@
  * Before the cluster continues, the controller kills the process of each lost member, because a late write of this
  * process would change memory that other processes use. On Linux the controller kills through a pidfd, which can never
  * name a later process with the same pid. */
-#include "actors/cluster/controller/controller_inner.h"
 
 #include "actors/cluster/controller/files.h"
 #include "actors/cluster/controller/memories.h"
@@ -18,6 +17,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/system.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

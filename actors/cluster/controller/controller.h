@@ -70,36 +70,6 @@ int cluster_heard(struct cluster *c, int *rank);
 /* Ends the job: asks the workers to end, and kills the workers of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 
-/* Returns the number of devices of each kind in the cluster. Device numbers continue from worker to worker. */
-const struct device_counts *cluster_devices(const struct cluster *c);
-/* Describes the GPU of a cuda device in *out, as the device's worker reported it. Appends the description of the
- * worker's kernel compiler to `kernels`. E_PLACE: no such device; E_LOST: the device's worker is lost. */
-int cluster_gpu(struct cluster *c, int device, struct cuda_gpu *out, struct str *kernels);
-/* Returns the map of devices and slots (device threads) from which a host's plan partition is compiled. memory:
- * number of the host's memory. */
-const struct plan_map *cluster_map(const struct cluster *c, int memory);
-int cluster_memories(const struct cluster *c);
-/* Returns the memory (one per host) for which the session compiles its plan partition: that of this host if it has
- * workers, else memory 0. */
-int cluster_home(const struct cluster *c);
-/* Returns the number of the memory (one per host) that holds the values of a device. */
-int cluster_memory_of(const struct cluster *c, int kind, int device);
-/* Returns the number of the device's thread in plans of this host (cluster_home); -1: the device is on another
- * host. */
-int cluster_thread_of(const struct cluster *c, int kind, int device);
-/* Writes the name of a memory's host to `out`. */
-void cluster_host(struct cluster *c, int memory, char out[64]);
-/* Sets *out to the position (position.h) of address p in the device's pool; to POSITION_NONE if p is NULL. E_STATE:
- * p is outside the pool. */
-int cluster_position(const struct cluster *c, int kind, int device, const void *p, uint64_t *out);
-/* Fills *out with functions that allocate, read and write the bytes of a device's pool. For a device of another
- * host, these functions send messages; they may be called on any thread, and fail with E_LOST if a worker is lost. */
-void cluster_source(struct cluster *c, int kind, int device, struct pool_source *out);
-
-/* Fetches the digests (runtime/file/disk/source.h) of n blocks in another host's memory. place: for each block, a pair
- * of its position and its size in bytes. Any thread. E_LOST. */
-int cluster_digests(struct cluster *c, int memory, const uint64_t *place, int n, uint64_t *out);
-
 struct cluster_worker {
     int rank, pid, cores; /* cores: CPU cores that the worker may use */
     uint64_t bytes;
@@ -110,16 +80,6 @@ struct cluster_worker {
      * other workers with as many acts; 0: not slow */
     double busy, slow;
 };
-/* describes the i-th worker, without retired ranks; false: there are not so many workers */
-bool cluster_worker(struct cluster *c, int i, struct cluster_worker *out);
-
-/* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
- * progress and the act that it runs. May be called on any thread, also during a run. */
-void cluster_status(struct cluster *c, struct str *out);
-
-/* Returns in *losses the number of workers lost so far, and in *recoveries the number of recoveries. May be called
- * on any thread, also during a run. */
-void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
 /* The plan partition of a program for one memory (host), as compiled. arena: pairs of a device's number (as in
  * `busy`) and the bytes of its arena. replaces: for each root (output shard), how it is stored: enum root_fate. */
@@ -167,11 +127,6 @@ bool cluster_doing(const struct cluster *c, int thread, int32_t *task);
 
 /* ---- files: let workers write bytes of their memory, and read them back ---- */
 
-/* Returns true if workers may write and read this path, which must be a result of realpath(). */
-bool cluster_has_root(const struct cluster *c, const char *path);
-int cluster_world(const struct cluster *c); /* returns the largest number of workers of the job */
-/* returns the rank that runs the device at present; -1: none */
-int cluster_owner(struct cluster *c, int kind, int device);
 struct cluster_file {
     int rank;
     const char *path;
@@ -186,35 +141,6 @@ struct cluster_file {
     int status;         /* from here on: fields that only files.c uses */
     struct str why;
 };
-/* Requests all n files at once and waits for the outcomes. Any thread. E_LOST; E_IO: the error text names the worker
- * and the reason. interruptible (session's thread only): after cluster_interrupt() the call waits until every worker
- * has abandoned its unfinished files, then fails with E_CANCEL. */
-int cluster_files(struct cluster *c, int n, struct cluster_file *file, bool interruptible);
-void cluster_file_free(struct cluster_file *f);
-
-/* ---- snapshots that outlive the controller (memory/kept.h); session's thread ---- */
-
-/* Returns true if a worker of the job outlives the controller, so that the next controller can find snapshots. */
-bool cluster_keeps(struct cluster *c);
-/* Returns true if a present worker has served an earlier controller. */
-bool cluster_took_over(struct cluster *c);
-/* Stores the description of a snapshot in the memory of each host. range: by memory, the bytes that the snapshot needs
- * there. number: larger than that of the snapshot before, whose bytes may be freed after this call. E_LOST, E_MEMORY.
- */
-struct kept_ranges {
-    struct kept_range *range;
-    int n, capacity;
-};
-int cluster_keep(struct cluster *c, uint64_t number, const struct kept_ranges *ranges, const struct str *text);
-/* Finds the latest snapshot that workers keep from an earlier controller, and makes them free other memory of that
- * controller. Sets *number to its number and *text to its text; *number 0: there is none. Later snapshots need larger
- * numbers. E_LOST. */
-int cluster_kept(struct cluster *c, uint64_t *number, struct str *text);
-/* Reads bytes of that snapshot. memory: number of the host's memory in the job that took it. E_LOST: no worker keeps
- * this memory. */
-int cluster_kept_read(struct cluster *c, int memory, uint64_t at, void *to, size_t bytes);
-/* Makes the workers free the snapshots of earlier controllers. E_LOST. */
-int cluster_kept_drop(struct cluster *c);
 
 struct cluster_loss {
     int rank, pid;
@@ -226,24 +152,5 @@ struct cluster_loss {
      * start(), or the job is elastic */
     bool again;
 };
-/* Describes the i-th member lost in this epoch, in the order of losses; false: fewer members were lost. */
-bool cluster_lost(struct cluster *c, int i, struct cluster_loss *out);
-/* Returns true if the epoch is formed and has lost no member. */
-bool cluster_stands(struct cluster *c);
-/* Begins the next epoch: replaces the lost workers, or continues with `workers` members (0: as many as before; in an
- * elastic job all who are present or wait, but at least the smallest number). E_STATE: too many losses.
- * After an interrupted call, continues the epoch that the interrupted call had begun. E_LOST: a further member was
- * lost meanwhile. */
-int cluster_recover(struct cluster *c, int workers);
-/* Returns true if the job is elastic, and cluster_grow() would admit workers that wait for a rank. */
-bool cluster_can_grow(struct cluster *c);
-/* Begins the next epoch if cluster_can_grow(), and sets *grew to true. Requests about files must have ended. E_LOST: a
- * member was lost meanwhile. */
-int cluster_grow(struct cluster *c, bool *grew);
-/* Returns the version of the tables that assign devices to memories and threads. It changes with the tables. Plans
- * made for another version are invalid. */
-uint32_t cluster_table(const struct cluster *c);
-/* Returns true if the worker that originally had the device is present. Otherwise another worker runs the device. */
-bool cluster_is_present(struct cluster *c, int kind, int device);
 
 #endif

@@ -7,7 +7,6 @@
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/controller/remote_access.h"
 #include "actors/cluster/memory/segment.h"
-#include "actors/plan/model/program.h"
 #include "runtime/file/disk/root.h"
 #include "runtime/base/system.h"
 
@@ -137,8 +136,6 @@ int control_say_lost(const struct cluster *c);
 int control_gather(struct cluster *c);
 /* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */
 int control_start_absent(struct cluster *c);
-/* Frees what the controller knows about snapshots of an earlier controller. */
-void control_kept_free(struct cluster *c);
 /* Handles packets that have arrived, and wakes the cluster's thread. Must be called after each send outside of
  * attend(), because a send can consume the edge-triggered event of packets that have arrived. The caller holds the
  * lock. */

@@ -4,6 +4,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include <stdlib.h>
 #include <string.h>

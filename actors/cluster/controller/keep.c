@@ -1,8 +1,11 @@
 /* keep.c - stores descriptions of snapshots with the workers, and finds those of an earlier controller. */
+#include "actors/cluster/controller/keep.h"
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/arena.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
 
 #include <stdlib.h>
 #include <string.h>

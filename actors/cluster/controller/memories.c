@@ -1,6 +1,7 @@
 /* memories.c - assigns devices to memories (one per host) and to slots (device threads), and gives the session
  * access to the bytes of all memories. */
 #include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/keep.h"
 
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/gpus.h"
@@ -9,6 +10,7 @@
 #include "kernels/exec/identity.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,10 @@
 /* recovery.c - begins the next epoch of a cluster: after a loss, or to admit waiting workers to an elastic job. */
+#include "actors/cluster/controller/recovery.h"
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "runtime/base/error.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 
 bool
 cluster_lost(struct cluster *c, int i, struct cluster_loss *out)

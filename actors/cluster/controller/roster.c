@@ -1,4 +1,5 @@
 /* roster.c - queries about workers: identity, devices, state. */
+#include "actors/cluster/controller/roster.h"
 #include "actors/cluster/controller/controller_inner.h"
 
 #include "runtime/base/clock.h"

@@ -3,6 +3,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

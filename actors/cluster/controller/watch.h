@@ -1,4 +1,4 @@
-/* watch.h - reports of workers that hang (coordinator_hang.c) or have not joined. Owner: the cluster (controller.h).
+/* watch.h - reports of workers that hang (coordinator.c) or have not joined. Owner: the cluster (controller.h).
  * Except for control_lose() and control_connect(), the functions are called with the cluster's lock held, on the
  * session's thread or on the cluster's own thread. */
 #ifndef RILLE_CLUSTER_WATCH_H
@@ -21,5 +21,13 @@ void control_lose(void *of, int rank, const char *how);
 void control_connect(void *of, int rank);
 /* Reports a slow worker to the user, with its host and pid. */
 void control_say_slow(struct cluster *c, const struct notice *n);
+
+/* Appends the phase, the numbers of epoch and run, and for each worker a line with its state, the time without
+ * progress and the act that it runs. May be called on any thread, also during a run. */
+void cluster_status(struct cluster *c, struct str *out);
+
+/* Returns in *losses the number of workers lost so far, and in *recoveries the number of recoveries. May be called
+ * on any thread, also during a run. */
+void cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries);
 
 #endif

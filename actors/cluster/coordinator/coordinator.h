@@ -33,7 +33,7 @@
  * A member that cannot reach another one reports this (UNREACHED), and one of the two is lost: the other one if it is
  * silent, else the member that reports it.
  *
- * A member hangs when its heartbeats arrive but its work does not progress (coordinator_hang.c). If none of the
+ * A member hangs when its heartbeats arrive but its work does not progress (coordinator.c). If none of the
  * members that owe an answer has progressed for `hang` ticks, these members are asked what they do; then one of
  * these members is declared lost.
  *
@@ -202,8 +202,6 @@ void coordinator_free(struct coordinator **c);
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
-/* Rejects the worker on link `peer`, because it sends packets of another protocol version. */
-void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
@@ -222,20 +220,6 @@ void coordinator_connect_values(struct coordinator *c, int rank);
  * no heartbeat is due: the rank is no member, a speaker relays its heartbeats, or the interval is not over. */
 bool coordinator_pulse(struct coordinator *c, int rank, struct packet *out);
 
-/* Begins an epoch, after NOTICE_FULL. The data to which *f points must stay valid until NOTICE_FORMED. */
-struct form {
-    uint32_t threads, abilities;
-    const char *segment, *bus; /* paths of the shared memory and of the bus on the coordinator's own host */
-    uint32_t table; /* version of the tables of ranges and slots; if it changes, programs are compiled again */
-    int nrange, nslot;
-    const struct range *range;
-    const struct slot *slot;
-    const uint64_t *bytes; /* size of each memory in bytes */
-};
-void coordinator_form(struct coordinator *c, const struct form *f);
-/* Returns the instruction sets that all processes of the job have in common. These sets are determined when the
- * first epoch is formed. */
-uint32_t coordinator_isa(const struct coordinator *c);
 enum { REFUSE_LOST = 1 };
 enum { CONNECT_VALUES = 1 }; /* flag of CONNECT */
 enum { MAKE_MEMORY = 1, MAKE_PORT = 2, MAKE_FRESH = 4 };
@@ -268,30 +252,7 @@ struct places {
     const uint64_t *at;
     int n;
 };
-/* START_TIMED: record the times of acts; START_SHIPS: only send the program, and do not run it */
-enum { START_TIMED = 1, START_SHIPS = 2 };
-enum { STOP_ASKED, STOP_FAILED, STOP_LOST };
-void coordinator_start(struct coordinator *c, const struct start *s);
-void coordinator_stop(struct coordinator *c);
-/* Sends a member a request about a file (SAVE, LOAD or CANCEL), also during a run. NOTICE_FILED of the request
- * follows, unless a member is lost (NOTICE_LOST) first; CANCEL makes NOTICE_FILED arrive sooner. Returns false if no
- * epoch is formed. */
-bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
-/* Marks a program as unused. Members keep the COORDINATOR_IDLE programs that became unused last, so that these
- * programs need not be sent again. */
-void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch. */
-bool coordinator_can_grow(const struct coordinator *c);
-/* Sets the ranks whose workers an elastic job waits for: ranks 0 to started - 1. */
-void coordinator_await(struct coordinator *c, int started);
-/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN, or, in an elastic job,
- * in phase IDLE without requests about files in progress. Opens ranks that were lost, or had not joined, for new
- * workers: first the lowest rank of each memory without a member, then the lowest other ranks. The remaining ranks are
- * retired, for good unless the job is elastic. E_ARG: `workers` is less than the number of living members plus memories
- * without a member, less than the smallest number of an elastic job, or more than the number of ranks that are not
- * retired for good. */
-int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job by sending BYE to the members. */
 void coordinator_bye(struct coordinator *c);
 
@@ -301,8 +262,6 @@ uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number o
  * rank was not slow. */
 double coordinator_slow(const struct coordinator *c, int rank);
 const struct member_info *coordinator_member(const struct coordinator *c, int rank);
-/* Records that no member keeps a snapshot of an earlier controller any more. */
-void coordinator_kept_dropped(struct coordinator *c);
 /* Returns the rank that runs a slot (device thread) in the current epoch. */
 uint32_t coordinator_slot(const struct coordinator *c, int slot);
 /* The memory of a host. Memories get their numbers when every rank is present for the first time. */
@@ -314,10 +273,6 @@ struct memory_info {
     uint32_t made_epoch; /* epoch in which the memory was made, or made again */
 };
 int coordinator_memories(const struct coordinator *c);
-/* Appends the ranks that have not joined, as in "1, 4-7". Returns the number of ranges in the text. */
-int coordinator_absent(const struct coordinator *c, struct str *out);
-/* Returns true if a member is on the memory's host. */
-bool coordinator_inhabited(const struct coordinator *c, int memory);
 /* Returns the lowest rank that has the memory mapped; -1: no rank. */
 int coordinator_keeper(const struct coordinator *c, int memory);
 const struct memory_info *coordinator_memory(const struct coordinator *c, int memory);

@@ -1,4 +1,5 @@
 /* coordinator_admit.c - admits workers, and assigns their devices to memories. */
+#include "actors/cluster/coordinator/coordinator_admit.h"
 #include "actors/cluster/coordinator/coordinator_inner.h"
 
 #include "actors/cluster/wire/devices.h"

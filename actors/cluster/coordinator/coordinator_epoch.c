@@ -1,6 +1,9 @@
 /* coordinator_epoch.c - forms an epoch: makes memories, and assigns slots (device threads) to workers. After a loss,
  * gathers the next epoch. */
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "actors/cluster/coordinator/coordinator_inner.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/device/device.h"

@@ -3,10 +3,10 @@
 #ifndef RILLE_CLUSTER_COORDINATOR_INNER_H
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "actors/cluster/wire/window.h"
 
-/* The work of a worker since the speeds of workers were last compared (coordinator_pace.c). */
+/* The work of a worker since the speeds of workers were last compared (coordinator_run.c). */
 struct pace {
     uint64_t acts, busy_ns;
     /* ratio of the worker's busy time to that of other workers, at the last comparison; 0: the worker was not slow */
@@ -159,30 +159,6 @@ void coordinate_cut(struct coordinator *c, int peer);
 char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
-/* Functions of coordinator_admit.c. */
-void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
-bool coordinate_all_in(struct coordinator *c);
-/* If every rank is present, sends NOTICE_FULL. In an elastic job, first retires ranks that nobody is expected to
- * join. rank: the rank that was admitted last; -1: none. */
-void coordinate_complete(struct coordinator *c, int rank);
-/* Admits waiting workers to the ranks that are open. */
-void coordinate_seat(struct coordinator *c);
-/* Sends a packet to a worker that waits for a rank. */
-void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
-void coordinate_forget_waiting(struct coordinator *c, int i);
-bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
-/* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
-bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
-
-/* Functions of coordinator_epoch.c. */
-/* coordinate_speaks returns true if one worker of each host, the speaker, relays heartbeats now.
- * coordinate_is_spoken returns true if a speaker relays the heartbeats of this rank. */
-bool coordinate_speaks(const struct coordinator *c);
-bool coordinate_is_spoken(const struct coordinator *c, int rank);
-int coordinate_keeper(const struct coordinator *c, int memory);
-/* Returns the lowest rank that must be restarted to get a member for this memory (host). -1: there is no such rank,
- * the memory has a living member, or the job can do without the memory. */
-int coordinate_first_gone(const struct coordinator *c, int memory);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)
@@ -190,29 +166,5 @@ coordinate_last(struct coordinator *c)
     assert(c->awaited > 0);
     return --c->awaited == 0;
 }
-void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
-
-/* Functions of coordinator_hang.c. */
-/* Counts a tick without progress, if the member owes an answer. Called for members whose last heartbeat has just
- * arrived. */
-void coordinate_count_still(struct coordinator *c, int rank);
-void coordinate_find_hang(struct coordinator *c);
-void coordinate_report(struct coordinator *c, int rank, const struct packet *p);
-
-/* Functions of coordinator_pace.c. coordinate_worked records an END packet; coordinate_pace compares workers after a
- * successful run. */
-void coordinate_worked(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_pace(struct coordinator *c);
-
-/* Functions of coordinator_run.c. */
-void coordinate_have(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_end(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_acts(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_filed(struct coordinator *c, int rank, const struct packet *p);
-void coordinate_unite(struct coordinator *c, int rank, const struct packet *p);
-void shipped_free(struct shipped *s);
-void coordinate_drop_programs(struct coordinator *c);
 
 #endif

@@ -1,7 +1,8 @@
 /* member.c - handles a worker's packets, and passes work to its executor. */
 #include "actors/cluster/coordinator/member.h"
 
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 #include "actors/cluster/wire/window.h"
 
 #include "runtime/data/arena.h"

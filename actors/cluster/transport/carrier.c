@@ -8,7 +8,9 @@
  *
  * ZeroMQ calls released() on a thread of its own when it no longer needs a piece's memory. An act of a
  * SEND is complete (its ticket is done, struct transport) when ZeroMQ has released all pieces of its parcel. */
-#include "actors/cluster/transport/carrier_inner.h"
+#include "actors/cluster/transport/net_zmq.h"
+#include "actors/cluster/transport/carrier_channels.h"
+#include "actors/cluster/transport/traffic.h"
 
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/curve.h"

@@ -22,6 +22,11 @@
 
 struct carrier;
 
+/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: the message
+ * and all messages behind it must wait. FATE_STRANGE: the message is invalid. If carrier_take keeps the body, it
+ * owns the body. */
+enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
+
 /* Functions that the carrier's thread calls when data arrives or a link fails. */
 struct carrier_hear {
     void *of;
@@ -83,21 +88,5 @@ void carrier_cut(struct carrier *c, bool lost);
  * that has requested it. Called on the main thread. */
 void carrier_ask(struct carrier *c, int rank, uint64_t program);
 void carrier_list(struct carrier *c, int rank, uint64_t program, const void *bytes, size_t n);
-
-/* Requests n bytes, at most CARRIER_PIECE, from the host memory of a worker. count: number of the request, which is
- * passed to brought() with the answer. No answer arrives if the epoch ends first, or has not begun at the other
- * worker. May be called on any thread, even if the thread holds a lock of the callbacks. */
-enum { CARRIER_PIECE = 1 << 20 };
-void carrier_fetch(struct carrier *c, int rank, uint64_t count, uint64_t at, size_t n);
-
-/* The channels of a connected plan partition, for one run at a time. far: by channel, the address of the channel's
- * other end in this epoch. p and far must outlive the result. */
-struct carrier_channels;
-struct carrier_channels *carrier_channels_new(struct carrier *c, const struct plan *p, const struct channel_far *far);
-void carrier_channels_free(struct carrier_channels **k);
-const struct transport *carrier_channels_transport(const struct carrier_channels *k);
-/* carrier_begin begins a run of the channels, and carrier_end ends it. Called on the main thread. */
-void carrier_begin(struct carrier *c, struct carrier_channels *k, uint32_t run);
-void carrier_end(struct carrier *c);
 
 #endif

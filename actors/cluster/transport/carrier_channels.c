@@ -1,5 +1,6 @@
 /* carrier_channels.c - the channels of a plan partition, as device threads use them: implements struct transport for
  * carrier.h. */
+#include "actors/cluster/transport/carrier_channels.h"
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "actors/plan/model/plan.h"

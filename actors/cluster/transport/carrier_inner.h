@@ -3,8 +3,8 @@
 #ifndef RILLE_CLUSTER_CARRIER_INNER_H
 #define RILLE_CLUSTER_CARRIER_INNER_H
 
-#include "actors/cluster/transport/carrier.h"
-#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/transport/fetch.h"
+#include "actors/cluster/transport/net_mpi.h"
 #include "runtime/base/system.h"
 
 #include <pthread.h>
@@ -148,13 +148,6 @@ struct net {
     bool (*is_down)(struct carrier *c, int rank);
 };
 extern const struct net net_zmq, net_mpi;
-int net_zmq_bind(struct carrier *c, enum road road, const char *host);
-/* Initializes MPI (net_mpi.c), and waits until every worker does so. E_BUS: MPI cannot start, or its ranks differ
- * from the ranks of the cluster. */
-int mpi_open(struct carrier *c);
-void mpi_close(struct carrier *c);         /* closes MPI; waits for the other workers, unless MPI is broken */
-void mpi_break(struct carrier *c);         /* marks MPI as broken, after the loss of a worker */
-bool mpi_is_busy(const struct carrier *c); /* returns true if the thread should poll MPI often */
 
 struct carrier {
     struct carrier_hear hear;
@@ -196,15 +189,7 @@ struct carrier {
     atomic_bool dropping;   /* true if the run ended early; bytes that were not sent are dropped then */
 };
 
-/* The result of handling a received message. FATE_DONE: the message was accepted or dropped. FATE_LATER: the message
- * and all messages behind it must wait. FATE_STRANGE: the message is invalid. If carrier_take keeps the body, it
- * owns the body. */
-enum fate { FATE_DONE, FATE_LATER, FATE_STRANGE };
 enum fate carrier_take(struct carrier *c, enum road road, const struct head *h, zmq_msg_t *body);
-/* Send and receive requests for bytes of a host's memory, and the answers (fetch.c). */
-void carrier_send_fetch(struct carrier *c, const struct item *i);
-enum fate carrier_take_fetch(struct carrier *c, const struct head *h, zmq_msg_t *body);
-enum fate carrier_take_fetched(struct carrier *c, const struct head *h, zmq_msg_t *body);
 /* Functions of carrier.c. carrier_head returns a header for this epoch. carrier_knows returns true if there is a
  * link to the worker, and opens a link if possible. carrier_post queues an item for the carrier's thread. */
 struct head carrier_head(const struct carrier *c, const struct msg *m);
@@ -212,25 +197,8 @@ bool carrier_knows(struct carrier *c, int rank);
 void carrier_post(struct carrier *c, const struct item *i);
 /* Returns a message of this kind, from this carrier to the carrier of worker `rank`. */
 struct msg carrier_speech(const struct carrier *c, int kind, int rank);
-/* Returns the sending end of the channel to which a FULL belongs; NULL: the channel has no bytes. */
-struct carrier_channel *carrier_channels_find(const struct carrier_channels *k, const struct msg *m);
 /* Wakes the carrier's thread if it sleeps. Any thread. */
 void carrier_wake(struct carrier *c);
-/* Functions of traffic.c, called with the lock held. traffic_keep numbers a message and keeps a copy. traffic_stamp
- * sets the acknowledgements of a message. traffic_void releases the bytes of runs that have ended. carrier_admit
- * handles the acknowledgements of a message of this epoch, and returns false if the message must be dropped.
- * carrier_accept counts a message that was accepted. carrier_acknowledge sends CARRIER_ACK if something is not
- * acknowledged. traffic_is_stuck, called at every tick, returns true if the other worker has acknowledged nothing for
- * half of link_ms. */
-void traffic_keep(struct traffic *t, struct head *h, zmq_msg_t *body);
-struct kept *traffic_kept(const struct traffic *t, int32_t i); /* returns message i, from 0, the oldest */
-void traffic_stamp(struct traffic traffic[NROAD], struct head *h);
-void traffic_void(struct traffic *t);
-bool traffic_is_stuck(struct carrier *c, int rank, enum road road);
-void traffic_clear(struct traffic *t);
-bool carrier_admit(struct carrier *c, enum road road, const struct head *h);
-void carrier_accept(struct carrier *c, enum road road, const struct head *h, size_t nbyte);
-void carrier_acknowledge(struct carrier *c, int rank);
 /* Waits until ZeroMQ has released all pieces in flight. Called without the lock when no receiver needs a piece any
  * more: the runs that sent them have ended. */
 void carrier_await(struct carrier *c);

@@ -3,6 +3,7 @@
  * In this way values are moved from host to host without passing through the controller, which only requests the
  * copies. Requests are sent on the links for messages, and answers on the links for bytes; requests and answers
  * belong to an epoch. Neither worker blocks: the requester repeats a request that gets no answer (remote_access.c). */
+#include "actors/cluster/transport/fetch.h"
 #include "actors/cluster/transport/carrier_inner.h"
 
 #include "runtime/base/error.h"

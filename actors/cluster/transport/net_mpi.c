@@ -6,7 +6,7 @@
  * process: pending sends are abandoned, and no MPI function is called any more. */
 #include "actors/cluster/transport/carrier_inner.h"
 
-#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/transport/net_mpi.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"

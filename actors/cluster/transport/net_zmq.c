@@ -4,7 +4,8 @@
  * A monitor socket reports the end of a connection, and the next connection: then the messages that were not
  * acknowledged are sent again (traffic.c). A connection on which nothing is acknowledged for half of link_ms is
  * replaced, even if TCP believes that it is up, so that a new one can be made before the worker counts as lost. */
-#include "actors/cluster/transport/carrier_inner.h"
+#include "actors/cluster/transport/net_zmq.h"
+#include "actors/cluster/transport/traffic.h"
 
 #include "actors/cluster/wire/curve.h"
 #include "actors/cluster/wire/link.h"

@@ -10,7 +10,7 @@
  * in CARRIER_ACK. Otherwise messages that stay unacknowledged show a connection that carries nothing, although
  * neither end has noticed. A slow connection looks the same, so the time before a connection is replaced is at least
  * twice the time that the last acknowledgement took, and doubles with each replacement. */
-#include "actors/cluster/transport/carrier_inner.h"
+#include "actors/cluster/transport/traffic.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/clock.h"

@@ -3,6 +3,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/device/cuda_kernel.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,6 @@
  *
  * Received data is not trusted: programs are parsed strictly and verified, and address ranges must be inside the
  * segment. */
-#include "actors/cluster/worker/worker_inner.h"
 
 #include "actors/cluster/worker/worker_epoch.h"
 #include "actors/cluster/worker/worker_files.h"
@@ -31,12 +30,13 @@
 #include "actors/cluster/wire/position.h"
 #include "actors/cluster/controller/remote_access.h"
 #include "kernels/exec/identity.h"
-#include "kernels/exec/kernel.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/file/disk/source.h"
 #include "runtime/base/thread.h"
+#include "runtime/tensor/atlas.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 #define RILLE_CLUSTER_WORKER_H
 
 #include "actors/cluster/transport/carrier.h"
-#include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/devices.h"
 
 struct cluster_worker_options {

@@ -5,6 +5,7 @@
  * be were given when the process started (runtime/file/disk/root.h). Copying stops when the epoch ends or the request
  * is cancelled. */
 #include "actors/cluster/worker/worker_files.h"
+#include "actors/cluster/worker/worker_values.h"
 
 #include "runtime/base/error.h"
 #include "runtime/file/disk/root.h"

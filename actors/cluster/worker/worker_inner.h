@@ -4,7 +4,6 @@
 #define RILLE_CLUSTER_WORKER_INNER_H
 
 #include "actors/cluster/memory/bus_host.h"
-#include "actors/cluster/transport/carrier.h"
 #include "actors/cluster/memory/device_heap.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/coordinator/member.h"
@@ -168,15 +167,6 @@ void worker_leave(struct worker_process *w, int status, const char *text);
 void worker_take_control(struct worker_process *w);
 struct order *order_take(struct orders *from); /* removes and returns the first order; NULL: the queue is empty */
 void order_free(struct order *o);
-/* Finds n bytes at a position (position.h). E_BUS: the bytes are not in this worker's memory. The caller holds the
- * lock. */
-struct spot {
-    const struct device_kind *kind; /* device kind whose copy() reads and writes `data` */
-    char *data;
-};
-int worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out);
-/* Repeats requests for bytes of other hosts that were not answered. The caller does not hold the lock. */
-void worker_fetch_again(struct worker_process *w);
 /* Functions that handle messages from workers of other hosts. They are called on the carrier's thread, without the
  * lock. */
 extern const struct carrier_hear worker_hear;

@@ -1,13 +1,15 @@
 /* worker_job.c - compiles programs to plans, and connects their channels to the plans of other hosts. */
 #include "actors/cluster/worker/worker_job.h"
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify_program.h"
 
 #include "actors/cluster/worker/worker_epoch.h"
+#include "actors/cluster/worker/worker_values.h"
 #include "actors/act/run/address.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "runtime/base/error.h"
+#include "actors/cluster/transport/carrier_channels.h"
 
 #include <stdlib.h>
 #include <string.h>

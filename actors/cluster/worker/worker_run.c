@@ -3,6 +3,7 @@
 
 #include "actors/cluster/worker/worker_job.h"
 #include "actors/cluster/worker/worker_unite.h"
+#include "actors/cluster/worker/worker_values.h"
 #include "actors/act/run/address.h"
 #include "actors/act/run/engine.h"
 #include "actors/act/run/inspect.h"
@@ -10,6 +11,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "actors/cluster/transport/carrier_channels.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include <stdlib.h>
 #include <string.h>

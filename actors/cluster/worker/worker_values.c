@@ -7,6 +7,7 @@
 #include "actors/cluster/worker/worker_kept.h"
 #include "runtime/base/error.h"
 #include "runtime/file/disk/source.h"
+#include "actors/cluster/transport/fetch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,4 +12,14 @@ int worker_values_store(const struct worker_process *w, uint64_t at, const void 
 /* Handles all requests that have arrived. */
 void worker_values_receive(struct worker_process *w);
 
+/* Finds n bytes at a position (position.h). E_BUS: the bytes are not in this worker's memory. The caller holds the
+ * lock. */
+struct spot {
+    const struct device_kind *kind; /* device kind whose copy() reads and writes `data` */
+    char *data;
+};
+int worker_find(const struct worker_process *w, uint64_t at, size_t n, struct spot *out);
+/* Repeats requests for bytes of other hosts that were not answered. The caller does not hold the lock. */
+void worker_fetch_again(struct worker_process *w);
+
 #endif

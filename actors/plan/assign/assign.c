@@ -1,12 +1,15 @@
 /* assign.c - builds the cost network ("net") of a program, and writes the chosen layouts back to the program. */
-#include "actors/plan/assign/planner.h"
+#include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/lifetimes.h"
 
 #include "actors/plan/assign/constraint_conflict.h"
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/assign/price.h"
+#include "actors/plan/outline/hops.h"
 #include "actors/plan/rewrite/rewrite.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/data/hash.h"
+#include "boxing/bytes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -750,4 +753,29 @@ assign_layouts(struct program *p, struct atlas *at, const struct assign_options 
     if (status) assigned_free(&a);
     *out = a;
     return status;
+}
+
+void
+assigned_free(struct assigned **ap)
+{
+    struct assigned *a = *ap;
+    if (!a) return;
+    str_free(&a->solved.proof);
+    arena_fini(&a->arena);
+    free(a);
+    *ap = NULL;
+}
+
+int
+assign_regret(struct assigned *a, bool (*stop)(void *arg), void *arg)
+{
+    if (a->regret) return 0;
+    int32_t n = a->net.nnode;
+    a->regret = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    a->regret_high = ARENA_ARRAY(&a->arena, int64_t *, n + 1);
+    for (int32_t i = 0; i < n; i++) {
+        a->regret[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+        a->regret_high[i] = ARENA_ARRAY(&a->arena, int64_t, a->net.node[i].ncand);
+    }
+    return net_regret(&a->net, &a->solved, stop, arg, a->regret, a->regret_high);
 }

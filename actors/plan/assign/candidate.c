@@ -4,6 +4,8 @@
 #include "runtime/base/error.h"
 #include "runtime/data/str.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

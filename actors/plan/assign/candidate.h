@@ -37,10 +37,6 @@ int candidates_of(struct candidates *c, int32_t i, const struct candidate_list *
 /* Lists all layouts of a tensor of this type, on the placement of layout `now`, that have no partial entries. */
 int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
                       int32_t *n);
-/* Fills cost[], by candidate of the node: compute time of the busiest rank, summed over all acts, in whole ns.
- * NET_NEVER: the node's strategy excludes the candidate (price.c). */
-void candidates_work(const struct program *p, const struct prog_node *n, const struct candidate_list *l,
-                     const struct compute_rates *r, int64_t times, int64_t *cost);
 /* Returns true if the layout is NULL, or replicated on all its devices. */
 bool candidate_is_whole(const struct layout *l);
 

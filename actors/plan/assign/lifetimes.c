@@ -1,6 +1,6 @@
 /* lifetimes.c - computes the lifetimes of the values of a planned step. Accounts for three facts: a chain is
  * computed at once; a view keeps its operand alive; micro-batches keep values between phases. */
-#include "actors/plan/assign/planner.h"
+#include "actors/plan/assign/lifetimes.h"
 
 #include "actors/plan/outline/fusion_groups.h"
 

@@ -1,6 +1,7 @@
 /* move_table.c - table of move costs by tensor type, source layout and destination layout. The rows of the table
  * grow on demand. */
 #include "actors/plan/assign/move_table.h"
+#include "actors/plan/assign/price.h"
 
 struct pair_type {
     struct type type;

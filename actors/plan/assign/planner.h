@@ -4,7 +4,6 @@
 #ifndef RILLE_PLAN_PLANNER_H
 #define RILLE_PLAN_PLANNER_H
 
-#include "actors/plan/assign/assign.h"
 #include "actors/plan/assign/candidate.h"
 #include "actors/plan/assign/move_table.h"
 #include "actors/plan/rewrite/rewrite.h"
@@ -109,11 +108,5 @@ value_of(struct planner *w, struct ref r)
     r = program_source(w->p, r);
     return &w->value[r.kind == REF_LEAF ? w->p->nnode * OP_OUT + r.index : r.index * OP_OUT + r.out];
 }
-
-/* Returns the value that node i reads (assign.c). */
-struct value *planner_source(struct planner *w, int32_t i);
-
-/* Computes lifetimes and register counts of all values, after all nodes are built (lifetimes.c). */
-void planner_lifetimes(struct planner *w);
 
 #endif

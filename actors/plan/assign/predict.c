@@ -1,6 +1,7 @@
 /* predict.c - predicts the time of a planned step. Divides the planner's costs into work of pipeline stages and
  * one-time work, and simulates the pipeline. */
 #include "actors/plan/assign/predict.h"
+#include "actors/plan/assign/price.h"
 
 #include "actors/plan/sim/pipeline.h"
 #include "actors/plan/rewrite/rewrite.h"

@@ -1,7 +1,8 @@
 /* price.c - cost model of the planner: the compute time of nodes, and the time of moves between layouts. */
-#include "actors/plan/assign/candidate.h"
+#include "actors/plan/assign/price.h"
 
 #include "sbp/strategy.h"
+#include "boxing/bytes.h"
 
 #include <math.h>
 #include <string.h>

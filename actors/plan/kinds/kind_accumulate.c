@@ -3,6 +3,7 @@
 #include "actors/plan/verify/verify_value.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device/stream.h"
+#include "boxing/reduce.h"
 
 static int
 accumulate_now(const struct stream_work *w, const struct stream *s)

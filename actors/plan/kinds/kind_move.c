@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/device/stream.h"
 #include "runtime/tensor/view.h"
+#include "boxing/reduce.h"
 
 /* Returns true if an argument is in the memory of another device than the result. */
 static bool

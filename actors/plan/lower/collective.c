@@ -7,12 +7,17 @@
  *
  * Ranks may be on several hosts; a plan partition has only tasks of its own ranks. All partitions make the same
  * decision about using a library, because it depends only on facts that all of them know. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/collective.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/send.h"
+#include "actors/plan/lower/intern.h"
+#include "actors/plan/lower/draft.h"
 
 #include "actors/plan/outline/comm_ranks.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "boxing/plan.h"
 
 static bool
 may_collect(const struct lower *l, const struct pval *from, const struct layout *to, struct collective *c)

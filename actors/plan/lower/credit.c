@@ -1,6 +1,8 @@
 /* credit.c - sets the number of registers of each result. Registers are credits, and the number of credits defines
  * the schedule (stage.h). */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/credit.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/draft.h"
 
 static struct moment
 draft_moment(const struct draft *d)

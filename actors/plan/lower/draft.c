@@ -1,7 +1,8 @@
 /* draft.c - tasks under construction (drafts): arguments, results and edges.
  *
  * At the end, compile.c converts all drafts to flat, read-only tasks. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/draft.h"
+#include "actors/plan/lower/intern.h"
 
 #include "runtime/base/error.h"
 

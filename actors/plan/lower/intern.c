@@ -5,7 +5,7 @@
  * whatever their node and rank. So equal layers of a network share kernels. Sharing is safe, because kernels of one
  * thread never run concurrently, and the state of a kernel (oneDNN's memory objects, for example) is used only
  * during a run. Operators whose values depend on a shard's position have one kernel per task. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/intern.h"
 
 #include "runtime/device/device.h"
 

@@ -3,7 +3,13 @@
  * A value is moved to a layout once, however many readers need it there. Views are not tasks: a shard carries
  * strides, and readers apply them. */
 #include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/update_order.h"
+#include "actors/plan/lower/move.h"
+#include "actors/plan/lower/intern.h"
+#include "actors/plan/lower/draft.h"
 #include "actors/plan/outline/estimate.h"
+#include "actors/plan/outline/fusion.h"
+#include "actors/plan/outline/hops.h"
 
 #include "actors/plan/model/rates.h"
 
@@ -11,8 +17,218 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "sbp/rule.h"
+#include "kernels/exec/method_group.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
+
+/* A fused chain under construction. The finished plan keeps its description. */
+struct chain {
+    struct fuse_step step[FUSE_STEPS];
+    struct plan_chain plan;
+};
+
+static int
+chain_step(const struct plan_chain *c, int32_t node, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (c->member[i] == node) return i;
+    return -1;
+}
+
+static void
+chain_of(struct lower *l, int32_t node, struct chain *chain)
+{
+    struct arena *a = &l->plan->arena;
+    struct plan_chain *c = &chain->plan;
+    int32_t member[FUSE_STEPS];
+    struct ref in[FUSE_INPUTS], live_out[FUSE_OUTS];
+    const struct layout *want[FUSE_INPUTS];
+    *c = (struct plan_chain){.member = member, .in = in, .want = want, .live_out = live_out};
+    c->nstep = fusion_members(&l->outline->fusion, node, c->member);
+    c->nin = fusion_inputs(&l->outline->fusion, c->member, c->nstep, c->in, c->want);
+    for (int i = 0; i < c->nstep; i++) {
+        const struct prog_node *m = &l->program->node[c->member[i]];
+        struct fuse_step *s = &chain->step[i];
+        *s = (struct fuse_step){.call = program_call(l->program, m, &l->tmp), .out = -1};
+        for (int k = 0; k < m->nin; k++) {
+            int inside = m->in[k].kind == REF_NODE ? chain_step(c, m->in[k].index, i) : -1;
+            s->arg[k] = inside >= 0 ? (struct fuse_arg){true, inside} : (struct fuse_arg){false, -1};
+            if (inside < 0 && m->in[k].kind != REF_NONE)
+                s->arg[k].index =
+                    fusion_input(c->nin, c->in, c->want, m->in[k], m->in[k].kind == REF_NUMBER ? NULL : m->want[k]);
+        }
+        for (int k = 0; k < m->nout; k++) {
+            if (!fusion_shown(&l->outline->fusion, c->member[i], k)) continue;
+            if (k == 0) s->out = c->nout;
+            if (k == 1) s->others = c->nout;
+            c->live_out[c->nout++] = (struct ref){REF_NODE, (uint8_t)k, c->member[i]};
+        }
+    }
+    c->member = arena_dup(a, member, sizeof *member * (size_t)c->nstep);
+    c->in = arena_dup(a, in, sizeof *in * (size_t)c->nin);
+    c->want = arena_dup(a, want, sizeof *want * (size_t)c->nin);
+    c->live_out = arena_dup(a, live_out, sizeof *live_out * (size_t)c->nout);
+}
+
+static const char *
+chain_name(struct lower *l, const struct chain *chain)
+{
+    struct str s = {0};
+    bool group = group_is(chain->plan.nstep, chain->step);
+    if (group) str_addf(&s, "%s x %d", chain->step[0].call->op->name, (int)chain->plan.nstep);
+    for (int i = 0; i < chain->plan.nstep && !group; i++)
+        str_addf(&s, "%s%s", i ? "+" : "", chain->step[i].call->op->name);
+    const char *name = arena_strdup(&l->plan->arena, str_text(&s));
+    str_free(&s);
+    return name;
+}
+
+/* Returns the number of threads of the chain's kernel, from the work of a leading product and the bytes of the
+ * largest shards. Uses the shards of the first rank, which are the largest, even if that rank is in another
+ * process. */
+static int
+chain_team(const struct lower *l, const struct chain *chain)
+{
+    const struct plan_chain *c = &chain->plan;
+    double bytes = 0, flops = 0, unused;
+    for (int i = 0; i < c->nstep; i++)
+        if (chain->step[i].call->op->flags & OP_LEADS) call_work(chain->step[i].call, &flops, &unused);
+    for (int i = 0; i < c->nin; i++) {
+        struct type t = ref_type(l->program, c->in[i]);
+        if (c->want[i]) t = layout_shard(c->want[i], &t, 0);
+        bytes += (double)type_bytes(&t);
+    }
+    for (int k = 0; k < c->nout; k++) {
+        struct ref r = c->live_out[k];
+        const struct prog_node *n = &l->program->node[r.index];
+        struct type t = layout_shard(n->layout[r.out], &n->type[r.out], 0);
+        bytes += (double)type_bytes(&t);
+    }
+    return lower_team(l, flops / l->program->node[c->member[0]].layout[0]->place->nrank, bytes);
+}
+
+static int
+chain_task(struct lower *l, struct plan_chain *c, const char *name, struct pval *const *in, struct kernels *kernels,
+           int32_t own, int pos)
+{
+    int32_t node = c->member[c->nstep - 1], id;
+    const struct prog_node *last = &l->program->node[node];
+    const struct layout *out = last->layout[0];
+    struct draft *d = draft_new(l, &kind_compute, node, out->place->kind, out->place->rank[pos], pos, last->piece, &id);
+    d->task.looks = l->checks[node];
+    d->task.name = name;
+    d->task.chain = c;
+    draft_args(l, id, c->nin);
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].kind == REF_NUMBER) {
+            struct type t = ref_type(l->program, c->in[i]);
+            kernels->at[i] = number_view(&t, NULL);
+            l->draft[id].task.arg[i] = (struct arg){.kind = ARG_NUMBER, .index = c->in[i].index};
+        } else {
+            kernels->view[i] = in[i]->part[own].view;
+            kernels->at[i] = kernels->placed ? part_placed(in[i], own) : *in[i]->part[own].view;
+            TRY(draft_reads(l, id, &in[i]->part[own], i, false));
+        }
+    }
+    for (int k = 0; k < c->nout; k++) {
+        struct pval *v = lower_value(l, c->live_out[k]);
+        struct part *part = &v->part[own];
+        kernels->view[c->nin + k] = part->view;
+        kernels->at[c->nin + k] = kernels->placed ? part_placed(v, own) : *part->view;
+        draft_out(l, &l->draft[id], view_bytes(part->view), 1);
+        part_is_result(part, id, k);
+    }
+    struct task *t = &l->draft[id].task;
+    t->nresult = c->nout;
+    return kernels_get(kernels, t->device, &t->exec);
+}
+
+/* Lowers a fused chain with its leading operator, or a group of updates or casts (fusion.c), to one task per rank. */
+static int
+lower_chain(struct lower *l, int32_t node)
+{
+    struct chain chain;
+    struct pval *in[FUSE_INPUTS] = {0};
+    const struct local_positions *mine = local_positions_of(&l->mines, l->program->node[node].layout[0]->place);
+    chain_of(l, node, &chain);
+    struct plan_chain *c = arena_dup(&l->plan->arena, &chain.plan, sizeof chain.plan);
+    const char *name = chain_name(l, &chain);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind != REF_NUMBER) TRY(lower_moved(l, lower_value(l, c->in[i]), c->want[i], i, true, &in[i]));
+    for (int k = 0; k < c->nout; k++) {
+        struct ref r = c->live_out[k];
+        const struct prog_node *n = &l->program->node[r.index];
+        l->node_val[r.index * OP_OUT + r.out] = pval_new(l, &n->type[r.out], n->layout[r.out], n->piece, r);
+    }
+    struct kernels kernels;
+    kernels_begin(&kernels, l, l->program->node[node].layout[0]->place->kind, c->nin, c->nout);
+    kernels.like.threads = chain_team(l, &chain);
+    kernels_of(&kernels, c->nstep, chain.step);
+    for (int32_t own = 0; own < mine->n; own++) TRY(chain_task(l, c, name, in, &kernels, own, mine->pos[own]));
+    return 0;
+}
+
+/* Chooses the order of dimensions in which a result is stored in its register.
+ *
+ * Example: attention moves the head dimension in front of the positions, and back afterwards. The reshape after
+ * the second transpose merges the heads with a neighbouring dimension, and would need a copy. A kernel that can
+ * write in any order (OP_ANY_ORDER) avoids the copy: it stores its result in the order in which the view that
+ * reads the result is dense. The other readers of the result must accept any order. */
+
+/* Returns the node of a view operator that reads the result in the same layout; -1: there is none, or another
+ * reader depends on the order of dimensions. */
+static int32_t
+viewer_of(const struct lower *l, int32_t node, int32_t out)
+{
+    const struct program *p = l->program;
+    const struct prog_node *n = &p->node[node];
+    int32_t reader = l->reader[node * OP_OUT + out];
+    if (!(n->op->flags & OP_ANY_ORDER) || n->accumulate || l->shares[node] || reader < 0) return -1;
+    const struct prog_node *r = &p->node[reader];
+    bool views = r->op->flags & OP_VIEW && !r->accumulate && r->nin == 1;
+    return views && r->want[0] == n->layout[out] ? reader : -1;
+}
+
+/* Sets the strides of `dense` so that its elements lie in memory in the order of `shown`, a view of the same elements
+ * with permuted dimensions. Returns false if `shown` does not have the same dimensions in another order. */
+static bool
+turn_strides(struct view *dense, const struct view *shown)
+{
+    int64_t step = 1, stride[MAX_DIM];
+    bool taken[MAX_DIM] = {false};
+    if (view_numel(shown) != view_numel(dense) || shown->ndim != dense->ndim) return false;
+    for (int j = shown->ndim - 1; j >= 0; j--) {
+        int d = 0;
+        while (d < dense->ndim && (taken[d] || dense->dim[d] != shown->dim[j] ||
+                                   (dense->dim[d] > 1 && dense->stride[d] != shown->stride[j])))
+            d++;
+        if (d == dense->ndim) return false;
+        taken[d] = true;
+        stride[d] = step;
+        step *= dense->dim[d];
+    }
+    for (int d = 0; d < dense->ndim; d++) dense->stride[d] = stride[d];
+    return true;
+}
+
+/* Returns the view of shard `own` of a result as the shard is stored in its register. v: the result, with dense
+ * views. */
+static const struct view *
+dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v)
+{
+    const struct view *dense = v->part[own].view;
+    int32_t reader = viewer_of(l, node, out);
+    if (reader < 0 || view_numel(dense) == 0) return dense;
+    const struct prog_node *r = &l->program->node[reader];
+    struct call *c = program_call(l->program, r, &l->tmp);
+    struct view lies = *dense, operand = part_placed(v, own);
+    struct view shown = part_local(r->layout[0], &r->type[0], v->mine->pos[own]);
+    int64_t skip = 0;
+    if (r->op->host.view(c, &operand, &shown, &skip) || skip != 0 || !turn_strides(&lies, &shown)) return dense;
+    if (device_kind(v->layout->place->kind)->flags & COMPILES && lies.stride[lies.ndim - 1] != 1) return dense;
+    return intern_view(l, &lies);
+}
 
 struct pval *
 lower_value(struct lower *l, struct ref r)

@@ -102,8 +102,6 @@ struct lower {
     int32_t nchannel, channel_capacity;
 };
 
-/* intern.c: returns the interned view with these sizes and strides. */
-const struct view *intern_view(struct lower *l, const struct view *v);
 /* State of finding the kernels for the tasks of a node or chain. One kernel is made for each distinct combination
  * of views of operands and results. Nodes with equal calls share kernels. */
 struct kernels {
@@ -119,49 +117,7 @@ struct kernels {
     /* copies of these views, to which the kernel's call refers; if `placed`, with positions in the global tensor */
     struct view *at;
 };
-void kernels_begin(struct kernels *k, struct lower *l, int device, int nin, int nout);
-/* Sets the call or chain for which kernels are made. The caller must set k->like before this call, and keep step[]
- * until the last kernels_get(). */
-void kernels_of(struct kernels *k, int nstep, const struct fuse_step *step);
-/* Finds or makes the kernel for the current views, for a device of the plan. */
-int kernels_get(const struct kernels *k, int32_t device, struct exec **e);
 
-/* draft.c */
-struct draft *draft_new(struct lower *l, const struct task_kind *kind, int32_t node, int device_kind, int rank,
-                        int32_t pos, bool piece, int32_t *id);   /* *d is valid until the next draft_new() */
-int32_t draft_device(const struct lower *l, int kind, int rank); /* returns the device's index in the plan */
-void draft_out(struct lower *l, struct draft *d, int64_t bytes, int32_t every);
-/* appends an out-port; returns its index */
-int32_t draft_port(struct lower *l, struct draft *d, const struct out_port *o);
-bool draft_once(const struct draft *d); /* returns true if the task's results are computed once per batch */
-void draft_args(struct lower *l, int32_t task, int n);
-int draft_reads(struct lower *l, int32_t task, const struct part *part, int argument, bool fresh);
-struct view part_local(const struct layout *layout, const struct type *type, int pos);
-/* Returns the view of the k-th local shard, with its position in the global tensor. */
-struct view part_placed(const struct pval *v, int32_t k);
-/* Returns the view of `slice` in a shard. lo: position of the shard's first element in the global tensor; *skip:
- * elements from the shard's start to the slice. */
-struct view part_window(const struct view *part, const int64_t *lo, const struct box *slice, int64_t *skip);
-void part_is_result(struct part *p, int32_t task, int32_t out);
-struct pval *pval_new(struct lower *l, const struct type *type, const struct layout *layout, bool piece,
-                      struct ref ref);
-void draft_edge(struct lower *l, int32_t to, const struct edge *e); /* appends an edge; duplicates are allowed */
-
-/* dim_order.c: returns the view of shard `own` of a result as the shard is stored in its register. v: the result,
- * with dense views. */
-const struct view *dim_order_result(struct lower *l, int32_t node, int32_t out, int32_t own, const struct pval *v);
-
-/* order.c */
-void order_begin(struct lower *l); /* call when all tasks exist */
-/* Makes task a run before task b; adds an edge unless this order is already known. a must precede b in the list. */
-void order_after(struct lower *l, int32_t a, int32_t b);
-/* Makes all n tasks a[] run before task b. a[] must be sorted. */
-void order_all(struct lower *l, const int32_t *a, int32_t n, int32_t b);
-void order_edge(struct lower *l, int32_t a, int32_t b);
-/* Limits task a to at most n acts ahead of task b. */
-void order_credit(struct lower *l, int32_t a, int32_t b, int32_t n);
-
-/* move.c */
 struct mover { /* a move under construction */
     struct lower *l;
     const struct plan_move *move;
@@ -179,78 +135,12 @@ struct mover { /* a move under construction */
     bool *boxed;
     struct view part; /* destination shard that is being filled */
 };
-void mover_init(struct mover *m, struct lower *l, const struct plan_move *move, const struct redistribution *x,
-                struct pval *from);
-/* Returns the view of a slice in its source, which must be in this partition: stage buffer `stage` or, if `stage`
- * is BOX_PART, the shard at mesh position pos. *part: location of the source; *skip: elements from the start of the
- * source to the slice. */
-struct view mover_window(struct mover *m, int32_t stage, int32_t pos, const struct box *slice, struct part *part,
-                         int64_t *skip);
-/* Returns the view of slice `which` of a channel in the buffer that has received the channel's data. The view is
- * dense; *skip: elements from the buffer's start to the slice. */
-struct view mover_received(const struct mover *m, const struct redistribute_channel *c, int32_t which, int64_t *skip);
-/* Make the tasks of a move: move_stages() those that fill stage buffers first to end - 1, move_parts() those that
- * fill destination shards. */
-int move_stages(struct mover *m, int32_t first, int32_t end);
-int move_parts(struct mover *m, struct pval *to);
-int move_add(struct mover *m, int32_t task, const struct box_work *w, bool to_stage, const struct box_step *step,
-             const struct box *slice, int rank, const struct view *dst, int64_t skip);
-/* shared_shard.c: makes the tasks of a move whose destination has equal shards on several ranks of one memory
- * space. The ranks fill one register together. *done: false if shards of the move cannot be shared in this way, or
- * if a device would receive more bytes as a result. */
-int shared_shard_parts(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
-                       struct pval *to, bool *done);
 
-/* collective.c: makes the local tasks of a library collective. *done: false if the device kind's library has no
- * collective that performs the move. */
-int collective_parts(struct lower *l, struct plan_move *move, const struct redistribution *x, struct pval *from,
-                     struct pval *to, bool *done);
-
-/* send.c: returns one end of a channel of the move: the sending end if `sends`, else the receiving end. */
-struct channel mover_channel(const struct mover *m, const struct redistribute_channel *c, bool sends);
-/* Returns the view of slice `which` of a channel at its source, in this partition; *part and *skip as in
- * mover_window(). */
-struct view mover_sent(struct mover *m, const struct redistribute_channel *c, int32_t which, struct part *part,
-                       int64_t *skip);
-/* Returns the placement of the devices that read a channel. */
-const struct place *mover_reader(const struct mover *m, const struct redistribute_channel *c);
-/* p2p.c: make the sending task and the receiving task of a channel whose bytes a library sends. */
-int lower_p2p_send(struct mover *m, const struct redistribute_channel *c);
-int lower_p2p_recv(struct mover *m, int32_t channel);
-/* send.c: makes the tasks of a move, including transfers between memory spaces and sends and receives between
- * hosts. */
-int move_across(struct lower *l, const struct plan_move *move, const struct redistribution *x, struct pval *from,
-                struct pval *to);
-/* Returns true if the value is available only after the last micro-batch. */
-bool lower_is_late(const struct lower *l, const struct pval *v);
-/* Adds one end of a channel to the plan; `task` must be the task made last. */
-void channel_add(struct lower *l, int32_t task, const struct channel *c);
-/* Copies the channels into the plan, sorted by name. */
-void channel_list(struct lower *l);
-
-/* move.c: converts v to the layout in which the current node reads this operand; the outline has the hops. share
- * true: equal shards of the result may share a register (shared_shard.c). */
-int lower_moved(struct lower *l, struct pval *v, const struct layout *layout, int operand, bool share,
-                struct pval **out);
-
-/* chain.c */
-int lower_chain(struct lower *l, int32_t node);
-
-/* lower.c */
 /* Returns the number of threads for a kernel with this many operations and bytes on one rank. */
 int lower_team(const struct lower *l, double flops, double bytes);
 int lower_nodes(struct lower *l);
 int lower_roots(struct lower *l);
 struct pval *lower_value(struct lower *l, struct ref r);
 struct view number_view(const struct type *t, void *data);
-
-/* update_order.c */
-int update_order_gate(struct lower *l, int32_t node); /* call before the node's tasks are made */
-void update_order_updates(struct lower *l);
-
-/* credit.c */
-void credit_registers(struct lower *l);
-void credit_pools(struct lower *l);
-int32_t credit_group(const struct lower *l, const struct draft *d);
 
 #endif

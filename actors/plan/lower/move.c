@@ -1,9 +1,16 @@
 /* move.c - makes the box tasks that convert a value to another layout. A value is converted to a layout once. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/move.h"
+#include "actors/plan/lower/shared_shard.h"
+#include "actors/plan/lower/send.h"
+#include "actors/plan/lower/intern.h"
+#include "actors/plan/lower/draft.h"
+#include "actors/plan/lower/collective.h"
 
 #include "kernels/cuda/launch.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
+#include "boxing/plan.h"
 
 #include <string.h>
 

@@ -6,7 +6,8 @@
  * path of the program (forward, loss, backward) is one line. A search for a may stop at a or at any later task on
  * a's line. After LOOKS tasks, or SCANS times as many edges, the search gives up and an edge is added. A redundant
  * edge costs a message, but is never wrong. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/draft.h"
 
 #include <string.h>
 

@@ -4,10 +4,14 @@
  * register is read-only. So the ranks fill one register together: each rank fills the slice that it owns (task
  * kind FILL), and then reads the complete value in place. A task of kind JOIN waits for all FILL tasks. Slices
  * that other ranks fill count as bytes received by this rank, as if it had copied them. */
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/shared_shard.h"
+#include "actors/plan/lower/move.h"
+#include "actors/plan/lower/draft.h"
 
 #include "boxing/grid.h"
+#include "boxing/plan.h"
 #include "runtime/device/device.h"
+#include "runtime/tensor/atlas.h"
 
 /* One slice of the shared shard, the step of the move that computes it, and the rank that fills it. */
 struct item {

@@ -5,8 +5,11 @@
  * a gate the number of edges is linear in the number of tasks; edges from every check to every update would be
  * quadratic. If checks follow an update (a second step in one program), they have a second gate after the first
  * one. The gates of several hosts are joined (gates.h). */
+#include "actors/plan/lower/update_order.h"
 #include "actors/plan/outline/gates.h"
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/draft.h"
+#include "actors/plan/lower/send.h"
 
 #include <string.h>
 

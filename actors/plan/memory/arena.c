@@ -18,7 +18,9 @@
  *
  * Devices with equal live ranges are packed once. */
 #include "actors/plan/memory/arena.h"
-#include "actors/plan/lower/lower.h"
+#include "actors/plan/lower/order.h"
+#include "actors/plan/lower/draft.h"
+#include "actors/plan/lower/credit.h"
 #include "actors/plan/memory/sizes.h"
 
 #include "actors/plan/memory/pack.h"

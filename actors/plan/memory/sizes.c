@@ -1,7 +1,6 @@
 /* sizes.c - computes how much memory each device needs: checks that sums of sizes do not overflow, and adds
  * scratch memory after the arena's registers. */
 #include "actors/plan/memory/sizes.h"
-#include "actors/plan/lower/lower.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -8,7 +8,6 @@
 #include "actors/plan/memory/sizes.h"
 #include "actors/plan/memory/stage_slot.h"
 
-#include "actors/plan/lower/lower.h"
 #include "actors/plan/memory/pack.h"
 
 #include <string.h>

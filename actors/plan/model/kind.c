@@ -2,7 +2,6 @@
 #include "actors/plan/model/plan.h"
 
 #include "kernels/cuda/launch.h"
-#include "kernels/exec/kernel.h"
 #include "runtime/device/stream.h"
 
 int

@@ -16,9 +16,8 @@
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/kind.h"
 #include "actors/plan/model/program.h"
-#include "boxing/box.h"
 #include "boxing/collective.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 
 /* Location of a result's registers. The registers are `stride` bytes apart, the first at `offset`; stride 0: the
  * registers have no bytes. If nact_offset > 0, each act has an offset of its own, whichever register it writes:

@@ -4,12 +4,13 @@
  * zigzag-encoded. Placements and layouts have tables, in the order of first use. The functions `each_...` describe
  * the program once for both directions: the same function writes or reads, depending on the struct wire. A program
  * has exactly one encoding: a program that was read must give the same bytes when it is written again. */
-#include "actors/plan/model/program.h"
+#include "actors/plan/model/program_bytes.h"
 
 #include "kernels/op/base/body.h"
 #include "kernels/op/base/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdlib.h>
 #include <string.h>

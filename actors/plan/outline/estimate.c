@@ -3,7 +3,7 @@
 #include "actors/plan/outline/estimate.h"
 #include "actors/plan/model/rates.h"
 
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 void
 call_work(const struct call *c, double *flops, double *bytes)

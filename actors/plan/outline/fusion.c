@@ -26,7 +26,7 @@
  * On devices without compiled kernels, a dtype is fused only if kernels compute in its precision. Compiled kernels
  * round the result of each step as a store to memory would. Fused and unfused results are bit-identical, unless a
  * library computes a product together with the steps that follow. */
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/fusion.h"
 #include "actors/plan/outline/shared_update.h"
 
 #include "runtime/device/device.h"

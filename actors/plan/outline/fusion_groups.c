@@ -1,7 +1,8 @@
 /* fusion_groups.c - finds the chains of a program whose layouts are not chosen yet. */
 #include "actors/plan/outline/fusion_groups.h"
 
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/hops.h"
+#include "actors/plan/outline/fusion.h"
 #include "runtime/base/error.h"
 
 /* Returns true if a move that was inserted for other layouts reads the node. If the chosen layouts agree, that move

@@ -4,7 +4,8 @@
  * readers; intermediate values between two hops are not kept. The result of an explicit move of the user is a new
  * value: its readers' conversions start from it, as the planner and explain() assume. A pending reduction is
  * completed right after its addends are computed, if that saves memory. */
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/hops.h"
+#include "actors/plan/outline/fusion.h"
 
 #include "boxing/path.h"
 #include "runtime/base/error.h"

@@ -1,8 +1,11 @@
 /* outline.c - makes the outline of a plan: chains, stages, credits, hops and threads per kernel, and the digest of
  * these decisions. */
 #include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/hops.h"
+#include "actors/plan/outline/fusion.h"
 
 #include "actors/plan/model/device_list.h"
+#include "actors/plan/model/program_bytes.h"
 #include "runtime/data/str.h"
 
 #include <stdlib.h>

@@ -32,22 +32,6 @@ struct fusion {
     int32_t *sum;   /* by node: the sum over micro-batches to which the node's kernel adds its result; -1: none */
 };
 
-void fusion_nodes(struct fusion *f);
-/* Lists the members of the group that ends at node, in order. Returns the number of members (at most FUSE_STEPS). */
-int fusion_members(const struct fusion *f, int32_t node, int32_t *member);
-/* Returns true if the node ends a group of casts of leaves, or is a cast of a leaf and in no group. */
-bool fusion_casts(const struct fusion *f, int32_t node);
-/* Lists the values that these members read from outside the group, each once, in the order of reading. want[]:
- * layout in which each value is read; NULL for numbers. Returns the number of values (at most FUSE_INPUTS). */
-int fusion_inputs(const struct fusion *f, const int32_t *member, int n, struct ref *in, const struct layout **want);
-/* Returns the index of a value in the list in[0] to in[n - 1]; n: not found. Entries match if both value and
- * layout are equal. */
-int fusion_input(int n, const struct ref *in, const struct layout *const *want, struct ref r, const struct layout *as);
-/* Returns true if the task stores result `out` of a node in memory. Result 0 is stored if the node is the last of
- * its group or an update, or if the result is a root or is read outside the group. All further results are always
- * stored. */
-bool fusion_shown(const struct fusion *f, int32_t node, int out);
-
 /* A hop: one step of the path between two layouts, performed by one collective. */
 struct hop {
     /* first node that needs the value in this layout. For a sum that is computed early (hops_early): the node that
@@ -86,20 +70,5 @@ void outline_digest(const struct outline *o, unsigned char out[16]);
 /* Returns the number of registers of a value that is made at one moment and read at another. A moment is a stage
  * and a phase. The number is at least 1, and at most the number of micro-batches. */
 int32_t outline_credits(const struct outline *o, struct moment from, struct moment to);
-
-/* hops.c: finds the hops of all steps. E_SBP names the source line of the step. */
-int hops_find(struct outline *o, struct atlas *at);
-/* Returns the layout in which a node needs operand k; NULL: the operand is a number, or absent. */
-const struct layout *hops_want(const struct prog_node *n, int k);
-/* Returns the layout to which a result is converted right after it is computed, by hops of its own step; NULL:
- * the first reader converts it. A result is converted at once if it is a pending reduction, all readers need the
- * same layout, and this layout takes no more memory than the addends. Converting at once ends the life of the
- * addends early. For example, updates read gradients much later than backward computes them. */
-const struct layout *hops_early(const struct outline *o, struct ref r);
-/* Returns true if the type and the two layouts permit an early conversion (hops_early). */
-bool hops_early_fits(const struct type *t, const struct layout *from, const struct layout *to);
-/* Returns true if the results of the node may be converted early (hops_early), as far as that is known before
- * layouts are chosen. */
-bool hops_early_open(const struct fusion *f, int32_t node);
 
 #endif

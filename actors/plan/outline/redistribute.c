@@ -6,6 +6,8 @@
 #include "actors/plan/outline/comm_ranks.h"
 
 #include "runtime/device/device.h"
+#include "boxing/border.h"
+#include "boxing/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "actors/plan/model/channel.h"
 #include "actors/plan/model/local_set.h"
 #include "actors/plan/model/plan.h"
-#include "boxing/box.h"
 
 struct redistribute_channel {
     uint8_t from_side, to_side; /* enum channel_side */

@@ -2,7 +2,7 @@
  * after the group's first cast. */
 #include "actors/plan/rewrite/hoist.h"
 
-#include "actors/plan/outline/outline.h"
+#include "actors/plan/outline/fusion.h"
 #include "actors/plan/rewrite/rewrite.h"
 
 #include "runtime/device/device.h"

@@ -11,6 +11,7 @@
 #include "kernels/op/base/table.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
+#include "runtime/tensor/atlas.h"
 
 #include <stdlib.h>
 #include <string.h>

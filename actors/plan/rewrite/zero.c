@@ -2,6 +2,7 @@
 #include "actors/plan/rewrite/zero.h"
 
 #include "actors/plan/rewrite/rewrite.h"
+#include "runtime/tensor/atlas.h"
 
 #include <string.h>
 

@@ -6,7 +6,12 @@
  * size of the plan. */
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_sync.h"
+#include "actors/plan/verify/verify_run.h"
+#include "actors/plan/verify/verify_program.h"
+#include "actors/plan/verify/verify_memory.h"
+#include "actors/plan/verify/verify_kernel.h"
+#include "actors/plan/verify/verify_channel.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/device_kinds.h"

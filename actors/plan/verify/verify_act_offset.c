@@ -11,8 +11,8 @@
  * back over edges and registers, and finds for each earlier task the fewest micro-batches to go back. A task that
  * acts once waits for the last act of its producers, and comes before the first act of its readers. Edges with other
  * rates are ignored, so the proof may fail for a correct plan but never accepts a wrong one. */
+#include "actors/plan/verify/verify_act_offset.h"
 #include "actors/plan/model/deadlock.h"
-#include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"

@@ -19,9 +19,10 @@
  * from a channel's name and puts every SEND before its RECV. For each act there is a round in which the act's input
  * exists. The ends of a channel state this round in channel.late, the ranks of a collective in plan_move.late. When
  * partitions connect, they compare these rounds and digests of the contents (channels_match, comm_ranks_match). */
+#include "actors/plan/verify/verify_channel.h"
 #include "actors/plan/outline/gates.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_run.h"
 
 #include "runtime/base/error.h"
 

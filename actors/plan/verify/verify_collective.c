@@ -8,10 +8,13 @@
  * act together; if two devices had opposite orders, its simulation would not finish. The partitions of other hosts
  * prove their own positions. verify_channel.c proves the common order, and comm_ranks.h compares the ranks that take
  * part. */
+#include "actors/plan/verify/verify_collective.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_move.h"
+#include "actors/plan/verify/verify_part.h"
 
 #include "runtime/device/device.h"
+#include "boxing/plan.h"
 
 static int
 begin_move(struct values *s, int32_t task)

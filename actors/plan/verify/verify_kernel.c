@@ -4,8 +4,10 @@
  * A kernel records the calls for which it was made (exec_made); the proof compares them with the program's nodes.
  * That kernels compute these calls correctly is left to the tests of kernels/. Equal tasks may share a kernel if
  * no two of them run at the same time. A kernel shared by the ranks of a node is checked once. */
+#include "actors/plan/verify/verify_kernel.h"
 #include "actors/plan/outline/stage.h"
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/verify_part.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -14,8 +14,10 @@
  * results. Each reader of the last owner must also read this output or precede a reader of it. A result made once
  * per batch and read per micro-batch is needed until the last micro-batch, and a sum over micro-batches is
  * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
+#include "actors/plan/verify/verify_memory.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_act_offset.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"

@@ -4,7 +4,9 @@
  * The tasks of a move are consecutive: first those that fill stage buffers, then one per destination shard. The
  * proof derives the window of every step again, and compares it with the plan's. A derived window is inside its
  * source or destination, so an equal window is, too. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_move.h"
+#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/verify_part.h"
 
 /* Finds the value that a move reads. If the task names a view node, that is the node's result. Otherwise it is the
  * content of the first argument, of any task of the move, that identifies a value. REF_NONE: no argument does. */

@@ -3,7 +3,8 @@
  * A move does not change a value, so the search skips moves. The result of a view operator is stored where its
  * operand is stored; the operator's record computes the strides. Two layouts are equivalent for a shard if they
  * have the same elements of the value on the same device. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_part.h"
+#include "runtime/tensor/atlas.h"
 
 /* ---- finding a shard ---- */
 

@@ -22,9 +22,9 @@
  *
  * References: marked graphs, in which no act takes the tokens of another (Commoner et al. 1971); one run proves all
  * runs at given rates (Ghamarian et al. 2006). */
+#include "actors/plan/verify/verify_run.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify.h"
 
 #include "runtime/base/error.h"
 

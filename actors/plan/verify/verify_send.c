@@ -5,7 +5,9 @@
  * proof derives again the windows, the channels that use a library, and the devices of these channels. The content
  * that a SEND sends is proved in the sender's partition. Both ends of a channel state a digest of this content
  * (channel.what), and they are connected only if the digests are equal. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/verify_part.h"
+#include "actors/plan/verify/verify_move.h"
 
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"

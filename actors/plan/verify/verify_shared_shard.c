@@ -3,7 +3,9 @@
  *
  * A shared move is a move in which the ranks of one host fill equal shards together. The tasks of a shared move are
  * adjacent in the list. For each group of equal shards there are first FILL tasks, then one JOIN task per shard. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_shared_shard.h"
+#include "actors/plan/verify/verify_move.h"
+#include "actors/plan/verify/verify_part.h"
 
 #include "runtime/base/error.h"
 

@@ -6,7 +6,7 @@
  * between them, so they must be on one stream. After a collective, a stream may run only the next collective, so
  * that all ranks can reach it. A stream for a library's sends or receives has no other tasks, because it waits for
  * the other end of the link. */
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_sync.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"

@@ -5,6 +5,8 @@
  * at the task's offset and strides. So a plan that passes the proof computes its program. The proof trusts the
  * kernels and box_plan(), but not the compiler. */
 #include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/verify_part.h"
+#include "actors/plan/verify/verify_kernel.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"

@@ -11,7 +11,7 @@
 #include "actors/session/batch/repeats.h"
 
 #include "kernels/op/base/table.h"
-#include "sbp/sig.h"
+#include "sbp/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,9 +8,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "kernels/exec/kernel.h"
 #include "kernels/op/base/table.h"
-#include "sbp/sig.h"
 
 #include <stdio.h>
 #include <stdlib.h>

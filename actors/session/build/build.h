@@ -7,7 +7,7 @@
 #define RILLE_SESSION_BUILD_H
 
 #include "actors/session/build/build_node.h"
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 
 /* Calls any operator. source: type and layout of a source operator's result; for to_global: the target layout, with
  * type NULL. */

@@ -5,8 +5,8 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "sbp/sig.h"
 #include "sbp/strategy.h"
+#include "sbp/infer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,14 +5,15 @@
  * derivations in the memo. */
 #include "actors/plan/outline/estimate.h"
 #include "actors/session/build/derive.h"
-#include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/price.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 
-#include "boxing/box.h"
-#include "sbp/sig.h"
+#include "boxing/bytes.h"
+#include "sbp/choose.h"
 #include "sbp/strategy.h"
+#include "sbp/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "actors/session/core/tracer.h"
 
 #include "actors/plan/rewrite/recompute.h"
-#include "kernels/exec/kernel.h"
 #include "kernels/op/base/table.h"
 
 #include <stdlib.h>

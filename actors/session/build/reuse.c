@@ -13,8 +13,9 @@
 #include "actors/session/build/derive.h"
 #include "actors/session/core/session.h"
 
-#include "sbp/sig.h"
+#include "sbp/choose.h"
 #include "sbp/strategy.h"
+#include "sbp/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/divisor.h"
-#include "sbp/rule.h"
+#include "sbp/infer.h"
 
 #include <string.h>
 

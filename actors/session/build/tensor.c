@@ -9,7 +9,6 @@
 #include "actors/session/run/run.h"
 #include "actors/session/run/store.h"
 
-#include "boxing/box.h"
 #include "kernels/op/base/build.h"
 
 #include <stdlib.h>

@@ -3,8 +3,9 @@
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
-#include "runtime/device/device_cuda.h"
+#include "actors/cluster/controller/roster.h"
+#include "actors/cluster/controller/memories.h"
+#include "runtime/device/cuda_kernel.h"
 #include "runtime/data/str.h"
 
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* face.c - checks of arguments of public functions. */
 #include "actors/session/core/face.h"
 
-#include "kernels/exec/kernel.h"
-
 #include <pthread.h>
 #include <string.h>
 

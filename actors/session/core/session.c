@@ -1,12 +1,11 @@
 /* session.c - errors, interrupts, modes and counters of a session. */
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/watch.h"
 #include "actors/session/core/face.h"
 
-#include "kernels/exec/kernel.h"
 #include "kernels/op/base/table.h"
-#include "runtime/device/device_cuda.h"
+#include "runtime/device/cuda_graph.h"
 #include "runtime/base/stop.h"
 #include "runtime/data/str.h"
 

@@ -18,6 +18,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/str.h"
 #include "runtime/file/disk/claim.h"
+#include "runtime/tensor/atlas.h"
 
 #include <pthread.h>
 

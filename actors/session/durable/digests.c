@@ -4,7 +4,7 @@
 #include "actors/session/durable/digests.h"
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "runtime/file/disk/source.h"
 
 #include <stdlib.h>

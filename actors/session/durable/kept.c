@@ -4,7 +4,8 @@
 #include "actors/session/core/session.h"
 #include "actors/session/run/store.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/keep.h"
 #include "runtime/data/arena.h"
 #include "runtime/file/codec/json.h"
 #include "runtime/file/disk/source.h"

@@ -15,7 +15,8 @@
 #include "actors/session/core/session.h"
 #include "actors/session/durable/digests.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/roster.h"
 #include "runtime/file/disk/source.h"
 
 #include <pthread.h>

@@ -3,7 +3,9 @@
 #include "actors/session/durable/shards.h"
 #include "actors/session/run/store.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/roster.h"
+#include "actors/cluster/controller/files.h"
 #include "runtime/file/disk/save.h"
 #include "runtime/file/shards.h"
 #include "runtime/file/disk/store.h"

@@ -8,6 +8,7 @@
 
 #include "actors/session/core/session.h"
 #include "runtime/file/safetensors.h"
+#include "runtime/file/safetensors_save.h"
 
 /* A value as it was when the save began, without pending reductions. */
 struct saved {

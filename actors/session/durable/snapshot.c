@@ -17,7 +17,9 @@
 #include "actors/session/durable/replica.h"
 #include "actors/session/run/run.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/files.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/recovery.h"
 #include "actors/session/build/update.h"
 #include "actors/session/core/face.h"
 

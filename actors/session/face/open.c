@@ -1,5 +1,5 @@
 /* open.c - opens and closes sessions. */
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/session/build/build_node.h"
 #include "actors/session/build/derive.h"
 #include "actors/session/build/own_gradient.h"
@@ -19,11 +19,10 @@
 #include "actors/session/batch/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
-#include "kernels/exec/kernel.h"
 #include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_library.h"
 #include "runtime/base/limits.h"
 #include "runtime/data/str.h"
-#include "runtime/device/device_cuda.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* text.c - public functions for tokenizers. */
 #include "actors/session/core/face.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/train.h"
+#include "runtime/text/tokenizer_save.h"
+#include "runtime/text/tokenizer_parts.h"
 
 #include <stdlib.h>
 

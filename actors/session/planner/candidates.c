@@ -1,6 +1,7 @@
 /* candidates.c - lists the layout candidates of a planned step's nodes, in order of regret. Equal lists are stored
  * once. */
 #include "actors/session/planner/candidates.h"
+#include "actors/plan/assign/price.h"
 
 #include <string.h>
 

@@ -1,13 +1,14 @@
 /* cluster_view.c - compiles plan partitions of other hosts on demand, and keeps the workers' reports of runs. */
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "actors/session/run/cluster_view.h"
 #include "actors/session/run/host_report.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/runner.h"
 
 #include "actors/act/run/actor.h"
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/roster.h"
 #include "actors/plan/sim/merge_partitions.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "runtime/data/hash.h"
 #include "sbp/strategy.h"
 

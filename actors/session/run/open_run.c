@@ -10,7 +10,6 @@
 #include "actors/session/run/runner.h"
 
 #include "actors/act/run/open_run.h"
-#include "kernels/exec/kernel.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

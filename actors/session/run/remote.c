@@ -12,10 +12,13 @@
 #include "actors/session/run/runner.h"
 
 #include "actors/act/run/activity.h"
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/recovery.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/cluster/wire/plan_digest.h"
 #include "actors/plan/model/local_set.h"
+#include "actors/plan/model/program_bytes.h"
 #include "runtime/base/clock.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
 
 #include <stdlib.h>
 #include <string.h>

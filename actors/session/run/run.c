@@ -6,7 +6,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/runner.h"
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/session/run/store.h"
 
 #include "actors/plan/outline/shared_update.h"

@@ -3,7 +3,7 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
 
-#include "boxing/box.h"
+#include "boxing/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>

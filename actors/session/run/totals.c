@@ -1,14 +1,15 @@
 /* totals.c - totals over all runs of a session, for monitors. */
 #include "actors/session/run/totals.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/watch.h"
+#include "actors/cluster/controller/memories.h"
 #include "actors/plan/outline/outline.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 #include "actors/session/run/host_report.h"
 #include "actors/session/run/remote.h"
 #include "actors/session/run/runner.h"
-#include "boxing/box.h"
+#include "boxing/bytes.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "actors/session/core/tracer.h"
 #include "actors/session/run/store.h"
 #include "actors/session/step/compiled.h"
+#include "actors/plan/model/program_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -15,6 +15,7 @@
 #include "actors/session/run/run.h"
 #include "actors/session/step/measure.h"
 #include "actors/session/step/rows.h"
+#include "actors/plan/model/program_bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

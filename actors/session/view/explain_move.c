@@ -5,7 +5,11 @@
 #include "actors/session/planner/hint_conflict.h"
 
 #include "boxing/path.h"
+#include "boxing/bytes.h"
+#include "boxing/name.h"
+#include "boxing/plan.h"
 #include "runtime/data/hash.h"
+#include "actors/plan/assign/price.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #define RILLE_SESSION_EXPLAIN_MOVE_H
 
 #include "actors/plan/model/local_set.h"
-#include "actors/plan/model/program.h"
 #include "actors/session/planner/candidates.h"
 #include "actors/session/planner/hint_conflict.h"
 #include "runtime/data/hash.h"

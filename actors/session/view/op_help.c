@@ -11,6 +11,8 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
+#include "sbp/write.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "actors/session/core/session.h"
 
 #include "boxing/show.h"
+#include "boxing/show_svg.h"
 
 int
 rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out)

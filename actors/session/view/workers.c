@@ -2,14 +2,15 @@
 #include "actors/session/core/devices.h"
 #include "actors/session/core/session.h"
 
-#include "actors/cluster/controller/controller.h"
+#include "actors/cluster/controller/roster.h"
 #include "actors/cluster/wire/key.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/wire/machine.h"
-#include "actors/cluster/transport/mpi.h"
+#include "actors/cluster/transport/net_mpi.h"
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
 #include "kernels/exec/loaded.h"
+#include "kernels/exec/loaded_library.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/limits.h"
 

@@ -18,7 +18,7 @@
  * before the first is used; for 1024 keys they need 256 KiB. attention_small.c computes the products, or
  * attention_dense.c if oneDNN multiplies bf16 faster than our own loops. */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
@@ -255,17 +255,17 @@ attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_byte
 
 /* ---- matrices ---- */
 
-struct matrix
+struct tile_matrix
 matrix_of(const struct worker *w, const struct view *v)
 {
     int64_t at = attention_head(v, &w->job->scores, w->head);
     int last = v->ndim - 1;
-    return (struct matrix){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, v->stride[last - 1],
-                           v->stride[last], v->dim[last]};
+    return (struct tile_matrix){(char *)v->data + at * (int64_t)dtype_bytes(v->dtype), v->dtype, v->stride[last - 1],
+                                v->stride[last], v->dim[last]};
 }
 
 static char *
-row_of_matrix(const struct matrix *x, int64_t i)
+row_of_matrix(const struct tile_matrix *x, int64_t i)
 {
     return x->data + i * x->row * (int64_t)dtype_bytes(x->dtype);
 }
@@ -281,20 +281,20 @@ lines_load(int64_t lines, int64_t n, const float *x, int64_t row, const float *f
 EXPORTED(lines_load)
 
 static bool
-lies_by_rows(const struct matrix *x)
+lies_by_rows(const struct tile_matrix *x)
 {
     return x->dtype == DT_F32 && x->col == 1;
 }
 
 /* Returns true if the rows are contiguous, so that all of them can be converted in one call. */
 static bool
-is_one_row(const struct matrix *x, int64_t pitch)
+is_one_row(const struct tile_matrix *x, int64_t pitch)
 {
     return x->col == 1 && x->row == x->size && x->size == pitch;
 }
 
 void
-matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t pitch)
+matrix_load(const struct tile_matrix *x, int64_t from, int64_t n, float *to, int64_t pitch)
 {
     if (lies_by_rows(x))
         lines_load(n, x->size, (const float *)row_of_matrix(x, from), x->row, NULL, to, pitch);
@@ -308,7 +308,7 @@ matrix_load(const struct matrix *x, int64_t from, int64_t n, float *to, int64_t 
 }
 
 void
-matrix_store(float *rows, int64_t pitch, const struct matrix *x, int64_t from, int64_t n, const float *factor)
+matrix_store(float *rows, int64_t pitch, const struct tile_matrix *x, int64_t from, int64_t n, const float *factor)
 {
     if (lies_by_rows(x)) {
         lines_load(n, x->size, rows, pitch, factor, (float *)row_of_matrix(x, from), x->row);

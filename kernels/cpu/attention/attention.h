@@ -65,17 +65,4 @@ int attention_run(const struct kcall *k, const void *state);
 int attention_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 void attention_drop(void *state);
 
-/* Variant of attention for at most GEMM_FEW queries per head (attention_few.c). */
-bool attention_few_accepts(const struct kcall *k);
-int attention_few_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int attention_few_run(const struct kcall *k, const void *state);
-void attention_few_drop(void *state);
-
-/* Variants of attention and attention_grad for f64 (attention_rows.c); operands are dense. */
-bool attention_rows_accepts(const struct kcall *k);
-int attention_rows_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int attention_rows_grad_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
-int attention_rows_run(const struct kcall *k, const void *state);
-void attention_rows_drop(void *state);
-
 #endif

@@ -2,10 +2,10 @@
  *
  * The operands of the products (v', p and k') and the results (out' and dq') are packed into dense rows. All are
  * padded with zeros to full blocks and tiles, so that one oneDNN primitive per product suffices. */
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "runtime/data/arena.h"
 #include "kernels/cpu/base/transpose.h"
 
@@ -80,7 +80,7 @@ dense_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 /* Packs n rows of x, starting at row `from`, in two ways. rows: receives `lines` dense rows; turned: receives them
  * transposed; NULL: not needed. Rows after the n-th are filled with zeros. */
 static void
-dense_pack(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
+dense_pack(const struct worker *w, const struct tile_matrix *x, int64_t from, int64_t n, int64_t lines, void *rows,
            void *turned)
 {
     float *to = w->r.lines[0], *turn = w->r.lines[1];
@@ -109,7 +109,7 @@ dense_head(struct worker *w)
 {
     const struct attention *a = w->a;
     const struct view *in = w->job->k->in;
-    struct matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
+    struct tile_matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
     size_t keys = (size_t)(a->ntile * a->keys) * sizeof(float);
     for (int64_t i = 0; i < a->ntile; i++) {
         int64_t from = i * a->keys, n = keys_in(w, i);
@@ -124,14 +124,14 @@ dense_head(struct worker *w)
 static void
 dense_block(struct worker *w)
 {
-    struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]);
+    struct tile_matrix q = matrix_of(w, &w->job->k->in[ATT_Q]);
     dense_pack(w, &q, w->from, w->nquery, w->a->queries, w->r.q, w->r.q_turned);
 }
 
 static void
 dense_slopes(struct worker *w)
 {
-    struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
+    struct tile_matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
     dense_pack(w, &g, w->from, w->nquery, w->a->queries, w->r.g, w->r.g_turned);
 }
 
@@ -139,7 +139,7 @@ static void
 dense_means(struct worker *w, float *mean)
 {
     const struct view *in = w->job->k->in;
-    struct matrix g = matrix_of(w, &in[ATT_OUT_GRAD]), out = matrix_of(w, &in[ATT_OUT]);
+    struct tile_matrix g = matrix_of(w, &in[ATT_OUT_GRAD]), out = matrix_of(w, &in[ATT_OUT]);
     int64_t n = w->a->width;
     matrix_load(&g, w->from, w->nquery, w->r.lines[0], n);
     matrix_load(&out, w->from, w->nquery, w->r.lines[1], n);
@@ -225,7 +225,7 @@ dense_to_operands(const struct worker *w, int64_t i, const float *p, const float
 static void
 dense_store_result(struct worker *w, const float *factor)
 {
-    struct matrix to = matrix_of(w, &w->job->k->out[0]);
+    struct tile_matrix to = matrix_of(w, &w->job->k->out[0]);
     transpose_cols(to.size, w->a->queries, w->r.result, w->a->queries, w->r.lines[0], to.size);
     matrix_store(w->r.lines[0], to.size, &to, w->from, w->nquery, factor);
 }
@@ -233,7 +233,7 @@ dense_store_result(struct worker *w, const float *factor)
 static void
 dense_store_sums(struct worker *w)
 {
-    struct matrix dk = matrix_of(w, &w->job->k->out[1]), dv = matrix_of(w, &w->job->k->out[2]);
+    struct tile_matrix dk = matrix_of(w, &w->job->k->out[1]), dv = matrix_of(w, &w->job->k->out[2]);
     matrix_store(w->r.sum_k, dk.size, &dk, 0, w->a->nkey, NULL);
     matrix_store(w->r.sum_v, dv.size, &dv, 0, w->a->nkey, NULL);
 }

@@ -12,6 +12,7 @@
  *    the same, 4,096 keys                        0.91          1.72
  *    GPT-2 124M, 1 token after 960 others       18.1          18.7 */
 #pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/attention/attention_few.h"
 #include "kernels/cpu/attention/attention.h"
 
 #include "kernels/cpu/base/convert.h"

@@ -4,6 +4,7 @@
  * forward pass, threads divide the queries. In the backward pass, threads divide the heads, so that each sum is
  * added up in a fixed order. */
 #pragma GCC optimize("O3", "no-trapping-math")
+#include "kernels/cpu/attention/attention_rows.h"
 #include "kernels/cpu/attention/attention.h"
 
 #include "kernels/cpu/base/team.h"

@@ -6,7 +6,7 @@
  * rows of words, too. They are floats read in place, two rows of bf16 joined into one row of pairs, or transposed
  * rows (queries, and the gradients of results). Float results are accumulated in place. Data in other layouts is
  * packed first. */
-#include "kernels/cpu/attention/attention_tiles.h"
+#include "kernels/cpu/attention/attention_inner.h"
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/gemm/bf16_pairs.h"
 #include "kernels/cpu/base/transpose16.h"
@@ -75,7 +75,7 @@ small_lay_out(const struct attention *a, struct taker *t, struct workspace *r)
 /* Returns n rows of x, from row `from` on, as words: in place if possible, else packed into the buffer `room` and
  * padded with zeros. */
 static struct small_operand
-small_load_rows(const struct worker *w, const struct matrix *x, int64_t from, int64_t n, void *room)
+small_load_rows(const struct worker *w, const struct tile_matrix *x, int64_t from, int64_t n, void *room)
 {
     const struct attention *a = w->a;
     int64_t each = per_word(a), pitch = up(words(a, x->size)), most = MAX(a->keys, a->queries);
@@ -102,7 +102,7 @@ other_of(const struct worker *w, struct small_operand x, int64_t n, int64_t size
     if (a->pairs)
         a->pairs->join(n, size, x.data, 2 * x.row, room, pitch);
     else
-        matrix_load(&(struct matrix){(char *)x.data, DT_F32, x.row, 1, size}, 0, n, room, pitch);
+        matrix_load(&(struct tile_matrix){(char *)x.data, DT_F32, x.row, 1, size}, 0, n, room, pitch);
     return (struct small_operand){room, pitch, 1};
 }
 
@@ -119,7 +119,7 @@ transpose_operand(const struct worker *w, struct small_operand x, int64_t n, flo
 /* Returns where products accumulate rows of x, starting at row `from`: x itself if its layout suits, else the buffer
  * `room`. */
 static struct sums
-small_row_sums(const struct matrix *x, int64_t from, float *room)
+small_row_sums(const struct tile_matrix *x, int64_t from, float *room)
 {
     bool there = x->dtype == DT_F32 && x->col == 1 && x->size % COLS == 0;
     return there ? (struct sums){(float *)x->data + from * x->row, x->row, true}
@@ -143,7 +143,7 @@ small_head(struct worker *w)
 {
     const struct attention *a = w->a;
     const struct view *in = w->job->k->in, *out = w->job->k->out;
-    struct matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
+    struct tile_matrix k = matrix_of(w, &in[ATT_K]), v = matrix_of(w, &in[ATT_V]);
     w->k = small_load_rows(w, &k, 0, a->nkey, w->r.k);
     w->v = small_load_rows(w, &v, 0, a->nkey, w->r.v);
     if (!a->backward) {
@@ -151,7 +151,7 @@ small_head(struct worker *w)
         return;
     }
     w->k_other = other_of(w, w->k, a->nkey, a->size, w->k.data == w->r.k, w->r.k_other);
-    struct matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
+    struct tile_matrix dk = matrix_of(w, &out[1]), dv = matrix_of(w, &out[2]);
     w->sum_k = small_row_sums(&dk, 0, w->r.sum_k);
     w->sum_v = small_row_sums(&dv, 0, w->r.sum_v);
     if (a->ranged) clear_sums(w); /* with a window or spans, blocks may see tiles in any order */
@@ -161,7 +161,7 @@ static void
 small_block(struct worker *w)
 {
     const struct attention *a = w->a;
-    struct matrix q = matrix_of(w, &w->job->k->in[ATT_Q]), result = matrix_of(w, &w->job->k->out[0]);
+    struct tile_matrix q = matrix_of(w, &w->job->k->in[ATT_Q]), result = matrix_of(w, &w->job->k->out[0]);
     w->q = small_load_rows(w, &q, w->from, w->nquery, w->r.q);
     transpose_operand(w, w->q, words(a, a->size), w->r.q_turned);
     w->result = small_row_sums(&result, w->from, w->r.result);
@@ -172,7 +172,7 @@ static void
 small_slopes(struct worker *w)
 {
     const struct attention *a = w->a;
-    struct matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
+    struct tile_matrix g = matrix_of(w, &w->job->k->in[ATT_OUT_GRAD]);
     w->g = small_load_rows(w, &g, w->from, w->nquery, w->r.g);
     transpose_operand(w, w->g, words(a, a->width), w->r.g_turned);
     w->g_other = other_of(w, w->g, w->nquery, a->width, w->g.data == w->r.g, w->r.g_other);
@@ -182,7 +182,7 @@ static void
 small_means(struct worker *w, float *mean)
 {
     const struct attention *a = w->a;
-    struct matrix x = matrix_of(w, &w->job->k->in[ATT_OUT]);
+    struct tile_matrix x = matrix_of(w, &w->job->k->in[ATT_OUT]);
     struct small_operand out = small_load_rows(w, &x, w->from, w->nquery, w->r.out);
     if (a->pairs)
         a->pairs->dots(w->nquery, words(a, a->width), w->g.data, w->g.row, out.data, out.row, mean);
@@ -334,7 +334,7 @@ small_to_operands(const struct worker *w, int64_t i, const float *p, const float
 /* ---- results ---- */
 
 static void
-give_rows(const struct worker *w, const struct sums *x, const struct matrix *to, int64_t from, int64_t n,
+give_rows(const struct worker *w, const struct sums *x, const struct tile_matrix *to, int64_t from, int64_t n,
           const float *factor)
 {
     if (x->there) {
@@ -348,7 +348,7 @@ give_rows(const struct worker *w, const struct sums *x, const struct matrix *to,
 static void
 small_store_result(struct worker *w, const float *factor)
 {
-    struct matrix to = matrix_of(w, &w->job->k->out[0]);
+    struct tile_matrix to = matrix_of(w, &w->job->k->out[0]);
     give_rows(w, &w->result, &to, w->from, w->nquery, factor);
 }
 
@@ -358,7 +358,7 @@ small_store_sums(struct worker *w)
     const struct sums *sum[] = {&w->sum_k, &w->sum_v};
     clear_sums(w);
     for (int i = 0; i < 2; i++) {
-        struct matrix to = matrix_of(w, &w->job->k->out[1 + i]);
+        struct tile_matrix to = matrix_of(w, &w->job->k->out[1 + i]);
         give_rows(w, sum[i], &to, 0, w->a->nkey, NULL);
     }
 }

@@ -16,7 +16,7 @@
  * With groups, the kernel has an additional dimension. For the gradients, oneDNN needs the descriptor of the
  * forward pass as a hint. */
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 
 #include "kernels/cpu/base/convert.h"
 #include "runtime/data/arena.h"

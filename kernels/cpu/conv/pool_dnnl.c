@@ -2,8 +2,9 @@
  *
  * oneDNN's max pooling is not used. It ignores NaN, and never returns a maximum below the least finite number. In
  * the gradient of a window whose values are all NaN or -infinity, oneDNN 2.6.3 selects a position in the padding. */
+#include "kernels/cpu/conv/pool_dnnl.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/conv/variants.h"
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/conv/pool.h"
 
 /* Maximum bytes of image and result together, in one run. A run of this size takes some tens of milliseconds. */

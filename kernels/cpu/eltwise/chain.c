@@ -2,7 +2,6 @@
  * stored, which steps form a part, and the block size. */
 #include "kernels/cpu/eltwise/chain.h"
 
-#include "kernels/cpu/eltwise/eltwise.h"
 #include "runtime/base/error.h"
 #include "runtime/base/simd.h"
 

@@ -139,4 +139,13 @@ void chain_lanes(struct elt *e, const struct view *walk, const struct view *cons
 /* Returns the location of the block that a slot refers to. */
 struct site chain_site(const struct elt *e, int slot);
 
+/* Compiles a chain of nstep calls into a program, in arena a. Copies the calls and the views; the data of views
+ * may be NULL. All outputs must have equal local sizes, to which every operand is broadcast. unread: true:
+ * nothing reads the outputs soon. */
+int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
+            const struct view *out, int threads, bool unread, struct elt **e);
+
+/* Returns a deep copy of a call, in arena a, without its layouts. */
+struct call *call_copy(struct arena *a, const struct call *c);
+
 #endif

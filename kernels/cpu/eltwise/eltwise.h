@@ -11,19 +11,11 @@
 #include "runtime/data/arena.h"
 
 struct elt;
-/* Compiles a chain of nstep calls into a program, in arena a. Copies the calls and the views; the data of views
- * may be NULL. All outputs must have equal local sizes, to which every operand is broadcast. unread: true:
- * nothing reads the outputs soon. */
-int elt_new(struct arena *a, int nstep, const struct fuse_step *step, int nin, const struct view *in, int nout,
-            const struct view *out, int threads, bool unread, struct elt **e);
 size_t elt_scratch(const struct elt *e);
 void elt_run(const struct elt *e, void *const *in, void *const *out, void *scratch);
 
 /* Computes a call of an element-wise operator as the reference does: in one loop over dense operands, in f64 or
  * i64. */
 int elt_ref(const struct kcall *k);
-
-/* Returns a deep copy of a call, in arena a, without its layouts. */
-struct call *call_copy(struct arena *a, const struct call *c);
 
 #endif

@@ -12,10 +12,9 @@
  *    256x768x768, bf16                         500
  *    64x256x256                                245
  *    48 heads of 64x64x64 out of rows of 768   230 */
-#include "kernels/cpu/gemm/gemm.h"
 
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_transposed.h"
 
 #include "runtime/data/arena.h"

@@ -13,9 +13,9 @@
  *    {1, 1000} x {1000, 1000}, i64          0.14
  *    {1000, 1000} x {1000}, i64             0.12 */
 #pragma GCC optimize("O3", "no-trapping-math")
-#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_int.h"
 
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/base/lanes.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"

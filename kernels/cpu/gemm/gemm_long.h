@@ -1,4 +1,5 @@
-/* gemm_long.h - f32 products with a small result and long sums (GEMM_LONG, gemm.h). Operands may be 16-bit floats.
+/* gemm_long.h - f32 products with a small result and long sums (GEMM_LONG, gemm.h). Operands may be 16-bit
+ * floats.
  *
  * oneDNN would split k over its threads, and the bits would depend on the number of threads. gemm_long.c computes
  * each part of k as a single-threaded product. The products of the parts are added up in f64, in groups that

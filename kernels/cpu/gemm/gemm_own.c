@@ -1,9 +1,9 @@
 /* gemm_own.c - matrix products by our own loops, for products that oneDNN does not have or computes more slowly.
  * These are products of a few rows (gemm_few.h), of small matrices (gemm_small.h), and of doubles (gemm_f64.h). */
-#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/gemm_own.h"
 
 #include "kernels/cpu/base/convert.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/gemm/gemm_few.h"
 #include "kernels/cpu/gemm/gemm_small.h"

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/base/dnnl.h"
-#include "kernels/cpu/gemm/variants.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/base/team.h"
 #include "kernels/cpu/base/transpose16.h"
 #include "kernels/cpu/math/vmath.h"

@@ -1,9 +1,10 @@
 /* reduced.c - the reduced dimensions of a call, and the identity of each reduction. */
-#include "kernels/cpu/rows/reduce.h"
+#include "kernels/cpu/rows/reduced.h"
 
 #include "runtime/base/error.h"
 #include "runtime/data/str.h"
-#include "sbp/rule.h"
+#include "sbp/write.h"
+#include "sbp/infer.h"
 
 #include <math.h>
 

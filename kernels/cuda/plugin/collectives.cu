@@ -4,6 +4,7 @@
  * communicators are nonblocking. A thread that connects or launches polls until NCCL has accepted its request, and
  * stops when another thread cuts (aborts) the communicator. So the thread that cuts never waits for NCCL. NCCL
  * adds in an order of its choice, which is the same for every call on one communicator. */
+#include "kernels/cuda/plugin/collectives.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 #if __has_include(<nccl.h>)

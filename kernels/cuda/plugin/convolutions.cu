@@ -10,6 +10,7 @@
  *
  * cuDNN requires that only one thread at a time uses a handle or a plan, so each GPU has a lock. A handle uses
  * CUDA's per-thread stream, so a thread's launches stay in order. */
+#include "kernels/cuda/plugin/convolutions.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 #include "kernels/cuda/plugin/cudnn_abi.h"

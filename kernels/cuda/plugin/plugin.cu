@@ -13,6 +13,9 @@
  * No work uses CUDA's default stream. The default stream waits for all other streams, and one of these may wait
  * for another GPU. */
 #include "kernels/cuda/plugin/plugin.h"
+#include "kernels/cuda/plugin/products.h"
+#include "kernels/cuda/plugin/convolutions.h"
+#include "kernels/cuda/plugin/collectives.h"
 
 #include <atomic>
 #include <cstdio>

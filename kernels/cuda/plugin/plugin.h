@@ -53,24 +53,4 @@ keep_algo(void *algo)
     return algo;
 }
 
-/* products.cu implements the functions library, product and multiply of struct cuda_plugin. */
-const char *products_library(const char **why);
-void *products_find(int gpu, const struct cuda_product *p, size_t *scratch_bytes);
-const char *products_multiply(int gpu, const void *algo, const struct cuda_factors *at);
-
-/* convolutions.cu implements the functions convolver, convolution and convolve of struct cuda_plugin. */
-const char *convolutions_library(const char **why);
-void *convolutions_find(int gpu, const struct cuda_convolution *c, size_t *scratch_bytes);
-const char *convolutions_convolve(int gpu, const void *algo, const struct cuda_factors *at);
-
-/* collectives.cu implements the functions of struct cuda_plugin for collectives. */
-const char *collectives_library(const char **why);
-void *collectives_communicator(int n, const int *gpu);
-const char *collectives_identify(void *id);
-const char *collectives_connect(void *communicator, const void *id, bool (*left)(void *of), void *of);
-const char *collectives_collect(void *communicator, int rank, const struct cuda_collective *what, const void *in,
-                                void *out);
-void collectives_cut(void *communicator);
-void collectives_drop(void *communicator);
-
 #endif

@@ -4,6 +4,7 @@
  * transposed, and a bias per column becomes a bias per row. Each product uses the first algorithm of cuBLASLt's
  * heuristic that needs at most SCRATCH bytes; it is chosen once. Split sums are added in a fixed order, without
  * atomics. f32 operands are rounded to TF32 only if the product allows it (tf32). */
+#include "kernels/cuda/plugin/products.h"
 #include "kernels/cuda/plugin/plugin.h"
 
 #if __has_include(<cublasLt.h>)

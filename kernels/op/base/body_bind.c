@@ -4,11 +4,12 @@
  * body's operators gives them the same letter. A factor may be split if three conditions hold: each operator has a
  * signature for the layouts that its operands then have; the next states have the layouts of the states; every
  * result is split or a partial sum. */
-#include "kernels/op/base/body.h"
+#include "kernels/op/base/body_bind.h"
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 
 #include <string.h>
 

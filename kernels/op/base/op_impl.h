@@ -14,7 +14,8 @@
 #include "runtime/graph/op.h"
 #include "runtime/base/stop.h"
 #include "runtime/data/str.h"
-#include "sbp/rule.h"
+#include "sbp/write.h"
+#include "sbp/infer.h"
 
 /* Turns C++ code into the text of a GPU body, such as the field `element` or `line` of a record;
  * docs/gpu-bodies.md lists the names that the code may use. */

@@ -1,5 +1,6 @@
 /* lua_graph.c - rille.graph(fn, options): the options, and the methods of compiled steps. */
 #include "shell/bind/step/lua_graph.h"
+#include "shell/bind/step/lua_graph_call.h"
 #include "shell/bind/base/field.h"
 #include "shell/bind/base/lua_error.h"
 #include "shell/bind/base/misuse.h"

@@ -24,11 +24,8 @@ struct graph {
     struct line line; /* user's line that created the graph */
 };
 
-/* lua_graph.c: raises unless the value at i is a compiled step. */
+/* Raises unless the value at i is a compiled step. */
 struct graph *graph_check(lua_State *L, int i);
-/* Implement a call of the step (lua_graph_call.c). graph_run does not pad the arguments to buckets. */
-int graph_call(lua_State *L);
-int graph_run(lua_State *L);
 
 void graph_open(lua_State *L);
 

@@ -9,6 +9,7 @@
  * If a trace does not fit only because numbers have changed, the function is traced with live numbers in place of
  * these numbers. If the new trace, evaluated with the former numbers, records the same program as the former trace,
  * the new trace replaces the former one. From then on, changed numbers cause no further trace. */
+#include "shell/bind/step/lua_graph_call.h"
 #include "shell/bind/base/field.h"
 #include "shell/bind/base/lua_error.h"
 #include "shell/bind/step/lua_conditions.h"

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/source.h"
 #include "t/lib/kernel/trial.h"
+#include "sbp/infer.h"
 
 enum { LED_STEPS = 5, LED_MORE = 4, LED_IN = OP_OPERAND + LED_MORE, LED_OUT = LED_STEPS + OP_OUT };
 

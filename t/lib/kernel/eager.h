@@ -8,6 +8,7 @@
 
 #include "runtime/graph/graph.h"
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 enum { EAGER_NODES = 4000 };
 

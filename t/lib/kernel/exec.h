@@ -2,13 +2,12 @@
 #ifndef RILLE_T_EXEC_H
 #define RILLE_T_EXEC_H
 
-#include "kernels/exec/kernel.h"
+#include "kernels/exec/exec.h"
 #include "kernels/exec/sample.h"
 #include "kernels/op/base/table.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/device/device.h"
-#include "sbp/rule.h"
 #include "t/lib/tap.h"
 
 /* Runs a prepared kernel and frees it. Scratch memory is filled with NaN, so that a test notices reads of scratch

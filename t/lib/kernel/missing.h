@@ -7,6 +7,7 @@
 #define RILLE_T_MISSING_H
 
 #include "t/lib/kernel/sound.h"
+#include "runtime/tensor/atlas.h"
 
 /* Lists the SBP entries that a tensor may have on one axis: S of each dimension, B, and P of three kinds. Bools have
  * no P(sum). */

@@ -11,8 +11,10 @@
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "sbp/sig.h"
+#include "sbp/infer.h"
 #include "kernels/exec/sample.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 enum { SOUND_RANKS = 16 };
 

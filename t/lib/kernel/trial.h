@@ -4,6 +4,7 @@
 #define RILLE_T_TRIAL_H
 
 #include "t/lib/kernel/exec.h"
+#include "sbp/infer.h"
 
 #include <math.h>
 

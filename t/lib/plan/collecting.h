@@ -3,10 +3,11 @@
 #ifndef RILLE_T_COLLECTING_H
 #define RILLE_T_COLLECTING_H
 
+#include "boxing/box.h"
+#include "boxing/reduce.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
-#include "runtime/tensor/layout.h"
 #include "runtime/device/stream.h"
 #include "t/host/host_comm.h"
 

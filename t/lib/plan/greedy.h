@@ -4,7 +4,7 @@
 #ifndef RILLE_T_GREEDY_H
 #define RILLE_T_GREEDY_H
 
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_run.h"
 
 /* Runs every task whose tokens (full inputs and free registers) have arrived, until no task can run. Returns true
  * if all tasks have finished. The verifier's deadlock proof must give the same answer. */

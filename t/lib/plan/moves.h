@@ -2,10 +2,10 @@
 #ifndef RILLE_T_MOVES_H
 #define RILLE_T_MOVES_H
 
-#include "boxing/box.h"
 #include "boxing/relay.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
+#include "runtime/tensor/atlas.h"
 
 enum { MAX_MESH = 1024, MAX_LAYOUT = 4000 };
 

@@ -7,9 +7,11 @@
 #define RILLE_T_PARTS_H
 
 #include "actors/plan/compile.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
+#include "actors/plan/verify/verify_program.h"
 #include "t/oracles/transport_sim.h"
 #include "t/lib/plan/plans.h"
+#include "actors/plan/model/program_bytes.h"
 
 #include <sys/mman.h>
 

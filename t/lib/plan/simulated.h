@@ -25,6 +25,9 @@
 #define RILLE_T_SIMULATED_H
 
 #include "t/lib/plan/simulated_kept.h"
+#include "actors/cluster/coordinator/coordinator_admit.h"
+#include "actors/cluster/coordinator/coordinator_run.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 
 /* ---- the worker's side ---- */
 

@@ -2,7 +2,7 @@
 #ifndef RILLE_T_SIMULATED_STATE_H
 #define RILLE_T_SIMULATED_STATE_H
 
-#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/coordinator_epoch.h"
 #include "actors/cluster/coordinator/member.h"
 #include "actors/cluster/memory/kept.h"
 #include "runtime/data/arena.h"

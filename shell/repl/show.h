@@ -1,0 +1,9 @@
+/* show.h - a value as text, as the shell prints it. Main thread. */
+#ifndef RILLE_SHELL_REPL_SHOW_H
+#define RILLE_SHELL_REPL_SHOW_H
+
+#include <lua.h>
+
+void show_value(lua_State *L, int i); /* pushes the value as text */
+
+#endif
