@@ -223,9 +223,8 @@ local function replicated(t) return t:detach():to_global{placement = t.placement
 -- same tensor have one.
 local function neutral(layer, field, rank, like)
   local n = nn.LoRA.__sizes(layer)
-  local here = {placement = like.placement, sbp = "B", dtype = like.dtype}
-  if field == "lora_magnitude" then return nn.LoRA(layer, {r = 1, dora = true}).lora_magnitude:detach():to_global(here) end
-  return rille.zeros(field == "lora_B" and {n, rank} or {n}, here)
+  if field == "lora_magnitude" then return replicated(nn.LoRA(layer, {r = 1, dora = true}).lora_magnitude) end
+  return rille.zeros(field == "lora_B" and {n, rank} or {n}, {placement = like.placement, sbp = "B", dtype = like.dtype})
 end
 
 -- Returns B with zeros in the columns that belong to the adapters of other layers. before: number of columns before it.
@@ -286,28 +285,32 @@ local function write_adapter(self, site)
   if one.rank * one.scaling ~= first.r * first.scaling then c.alpha_pattern[site.name] = one.rank * one.scaling end
 end
 
--- Returns the rows whose tensors are trained completely, and sets the options for them.
-local function complete_rows(self, rows, state)
-  local list, others, modules = {}, false, {}
-  for _, row in ipairs(rows) do
-    local trained = false
-    for k = 2, #row do trained = trained or state[row[k]] ~= nil and state[row[k]].requires_grad end
-    if trained then
-      local module, last = row[1]:match("^(.*)%.([^.]*)$")
-      list[#list + 1], modules[module] = row, true
-      if last ~= "bias" then others = true
-      elseif not self.adapted[module] then self.config.bias = "all"
-      elseif self.config.bias == "none" then self.config.bias = "lora_only" end
-    end
+-- Returns true if one of the row's parameters is trained. state: name -> tensor.
+local function is_trained(row, state)
+  for k = 2, #row do
+    if state[row[k]] and state[row[k]].requires_grad then return true end
   end
-  if not others then return list end
-  -- saves all tensors of these modules, because PEFT stores modules
-  list, self.config.modules_to_save = {}, {}
-  if self.config.bias == "all" then self.config.bias = "lora_only" end
+  return false
+end
+
+-- Sets the options for the complete tensors, and returns the rows of these tensors. The option `bias` stores biases
+-- alone; otherwise PEFT stores all tensors of a module. The weight of a module with an adapter is stored like that of an
+-- adapted embedding.
+local function complete_rows(self, rows, state)
+  local list, modules, own, others = {}, {}, false, {} -- own: biases of modules with adapters; others: of other modules
   for _, row in ipairs(rows) do
     local module, last = row[1]:match("^(.*)%.([^.]*)$")
-    if modules[module] and (last == "bias" or not self.adapted[module]) then list[#list + 1] = row end
-    if modules[module] and not self.adapted[module] then self.config.modules_to_save[#self.config.modules_to_save + 1], modules[module] = module, "listed" end
+    if is_trained(row, state) then
+      if self.adapted[module] then own = own or last == "bias" else (last == "bias" and others or modules)[module] = true end
+    end
+  end
+  if next(modules) then
+    for module in pairs(others) do modules[module] = true end
+    others, self.config.modules_to_save = {}, check.sorted_keys(modules)
+  end
+  self.config.bias = next(others) and "all" or own and "lora_only" or "none"
+  for _, row in ipairs(rows) do
+    if is_trained(row, state) or is_saved(self.config, row[1], self.adapted[row[1]:match("^(.*)%.[^.]*$")]) then list[#list + 1] = row end
   end
   return list
 end
