@@ -126,6 +126,82 @@ tap.group("GPT-2", function()
   tap.near(lora(rille.models.load(base), out)(ids):totable(), want, "joined adapters are divided again", 2e-6, 2e-6)
 end)
 
+tap.group("saved folders", function()
+  -- Entries: family, options. PEFT 0.21 computes the same logits with these folders, to 6e-6.
+  for i, case in ipairs{
+    {"llama", {targets = "all-linear"}}, {"llama", {dora = true, targets = {"q_proj", "embed_tokens"}, train = {"lm_head", "norm"}}},
+    {"llama", {rslora = true, targets = ".*layers\\.1.*proj"}}, {"llama llama3 tied", {targets = {"lm_head", "q_proj"}, train = {"embed_tokens"}}},
+    {"llama llama3 tied", {targets = {"lm_head", "embed_tokens"}}}, {"qwen2", {bias = true, targets = {"q_proj"}}},
+    {"qwen2", {targets = {"q_proj"}, train = {"bias"}}}, {"qwen2", {targets = {"q_proj"}, train = {"k_proj", "q_proj.bias"}}},
+    {"qwen2", {targets = {"q_proj"}, train = {"layers.0.attention.q_proj.bias"}}},
+    {"qwen2", {targets = {"q_proj"}, train = {"layers.1.attention.k_proj.bias", "lm_head"}}},
+    {"phi3", {dora = true, targets = {"q_proj", "v_proj", "gate_proj"}}}, {"phi3", {targets = {"q_proj", "down_proj"}, train = {"k_proj"}}},
+    {"gpt_neox", {dora = true, targets = {"q_proj", "v_proj"}}}, {"gpt_neox", {bias = true, targets = {"q_proj"}}},
+  } do
+    if tap.share() then
+      write_base(case[1])
+      local m = lora(rille.models.load(base), tap.with({r = 2}, case[2]))
+      for name, p in m:named_parameters() do
+        if p.requires_grad then rille.nn.init.normal_(p, name:find("magnitude") and 1 or 0, 0.2) end
+      end
+      lora.save(m, out)
+      tap.is(lora(rille.models.load(base), out)(T(rows)):totable(), m(T(rows)):totable(), ("%d, %s: a saved folder has the same adapters"):format(i, case[1]))
+      os.execute(("rm -rf '%s' '%s'"):format(base, out))
+    end
+  end
+end)
+
+tap.group("ranks that differ", function()
+  write_base("llama")
+  local m = lora(lora(rille.models.load(base), {r = 2, targets = {"q_proj"}}), {r = 3, alpha = 12, targets = {"out_proj", "down_proj"}, train = {"norm"}})
+  local trained_ones = tap.list(m:parameters(), function(p) return p.requires_grad or nil end)
+  tap.is(#trained_ones, 2 * 2 * 3 + 1, "a second call keeps the adapters of the first")
+  lora.save(m, out)
+  local c = json.load(out .. "/adapter_config.json")
+  tap.is({c.r, c.lora_alpha, c.rank_pattern["model.layers.1.mlp.down_proj"], c.alpha_pattern["model.layers.1.mlp.down_proj"]}, {2, 2, 3, 12}, "ranks and scalings are saved")
+  os.execute(("rm -rf '%s' '%s'"):format(base, out))
+end)
+
+-- ---- quantized models ----
+
+-- Writes the model of an entry of gguf_files.lua as a GGUF file whose matrices are Q8_0 blocks.
+local function write_gguf(entry, path)
+  local gguf, list = dofile("t/lib/gguf.lua"), {}
+  for i, t in ipairs(gguf.tensors(entry, rille.load(base .. "/model.safetensors"))) do
+    local name, x = t[1], t[2]
+    list[i] = gguf.f32(name, x)
+    if x.ndim > 1 and x.shape[x.ndim] % 32 == 0 then
+      local bytes = tap.list(rille.to_blocks(x:to("f32")):reshape{-1}:totable(), function(b) return string.char(b) end)
+      list[i] = {name = name, shape = x.shape, type = 8, bytes = table.concat(bytes)}
+    end
+  end
+  gguf.write(path, entry.metadata, list)
+end
+
+tap.group("quantized models", function()
+  local path = dir .. "/model.gguf"
+  write_base("llama")
+  for _, entry in ipairs(dofile("t/golden/models/gguf_files.lua")) do
+    if entry.name == "llama" then write_gguf(entry, path) end
+  end
+  for _, method in ipairs{"int8", "int4", "keep"} do
+    for _, options in ipairs{{}, {dora = true}} do
+      local from, name = method == "keep" and path or base, method .. (options.dora and ", dora" or "")
+      local m = lora(rille.models.load(from, {quantize = method}), tap.with({r = 2, targets = {"q_proj", "v_proj", "up_proj"}}, options)):train()
+      local losses = trained(m)
+      tap.ok(losses[3] < losses[1], name .. ": the loss falls", table.concat(losses, " "))
+      lora.save(m, out)
+      local want = m:eval()(T(rows)):totable()
+      tap.is(lora(rille.models.load(from, {quantize = method}), out)(T(rows)):totable(), want, name .. ": a saved adapter has the same bits")
+      local float = lora(rille.models.load(from), out)
+      if method == "keep" then tap.near(float(T(rows)):totable(), want, name .. ": the decoded model computes the same", 5e-5, 5e-5) end
+      local adapted_logits = float(T(rows)):totable()
+      tap.near(lora.merge(float)(T(rows)):totable(), adapted_logits, name .. ": the adapter is merged into the float model", 2e-5, 2e-5)
+    end
+  end
+  os.execute(("rm -rf '%s' '%s'"):format(base, out))
+end)
+
 -- ---- recipes ----
 
 local P1, Q1 = rille.placement("cpu", {0}), rille.placement("cpu", {1})
@@ -154,6 +230,7 @@ local losses = {
   fused = function(m, x, y) return rille.linear_cross_entropy(m:features(x), m.lm_head.weight, y, {chunks = 3}) end,
   packed = function(m, x, y, d) return m(x, {documents = d}):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
   int8 = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
+  dora = function(m, x, y) return m(x):reshape{-1, 31}:cross_entropy(y:reshape{-1}) end,
   preferences = function(m, x, y)
     local other = (x + 3) % 31
     local function both() return log_probabilities(m, x, y), log_probabilities(m, other, y) end
@@ -163,10 +240,20 @@ local losses = {
   end,
 }
 
+-- loss -> options of its adapters, other than a rank of 2 for all linear layers
+local adapted = {
+  dora = {dora = true, targets = {"embed_tokens", "lm_head", "down_proj", "q_proj"}, train = {"norm"}},
+  fused = {bias = true, targets = "all-linear"},
+  preferences = {targets = {"embed_tokens", "v_proj"}, train = {"lm_head", "norm"}},
+}
+
 local function train(what, placement, recipe, micro_batches)
   rille.manual_seed(7)
   local m = rille.models.load(base, {placement = placement, quantize = what == "int8" and "int8" or nil})
-  lora(m, {r = 2, alpha = 4, targets = "all-linear"}):train()
+  lora(m, tap.with({r = 2, alpha = 4, targets = "all-linear"}, adapted[what] or {})):train()
+  for name, p in m:named_parameters() do
+    if name:find("lora_[AB]$") then rille.nn.init.normal_(p, 0, 0.1) end
+  end
   if recipe then rille.parallel(m, recipe) end
   local x, y = rille.parallel.input(m), rille.parallel.labels(m)
   local opt = rille.optim.AdamW(m:parameters(), {lr = 0.05})
@@ -177,7 +264,7 @@ end
 tap.group("recipes", function()
   rille.manual_seed(1)
   rille.models.llama.new{vocab = 31, length = 12, layers = 2, heads = 4, width = 16, kv_heads = 2}:save(base)
-  for _, what in ipairs{"plain", "fused", "packed", "int8", "preferences"} do
+  for _, what in ipairs{"plain", "fused", "packed", "int8", "dora", "preferences"} do
     local want = train(what, P1)
     tap.ok(want[3] < want[1], what .. ": the loss falls", table.concat(want, " "))
     for _, case in ipairs(recipes) do
@@ -293,6 +380,15 @@ tap.group("errors", function()
   tap.fails(function() lora(twice, {r = 2}) end, {"the target 'q_proj' has an adapter already; a layer can have one"}, "a second adapter")
   tap.fails(function() lora(m, {rank = 2}) end, {"unknown option 'rank': write r"}, "the name of PEFT")
   tap.fails(function() lora.merge(m) end, {"the model has no adapters"}, "no adapters")
+  tap.fails(function() lora(m, {targets = ".*x_proj"}) end, {"the targets \".*x_proj\" select no linear layer"}, "an expression without a match")
+  tap.fails(function() lora(m, {targets = "(q"}) end, {"'(q' must be a regular expression"}, "no regular expression")
+  tap.fails(function() lora(m, {targets = "((q_?)+)+-(.*)*k_proj"}) end, {"select no linear layer"}, "an expression of exponential cost")
+  tap.fails(function() lora(m, {train = {"x"}}) end, {"train: 'x' names no module or parameter"}, "an unknown module")
+  tap.fails(function() lora(m, {train = "norm"}) end, {"train must be a list"}, "no list")
+  tap.fails(function() lora(m, {train = {7}}) end, {"train must be a list of strings"}, "no name")
+  tap.fails(function() lora(m, {dora = true, bias = true}) end, {"bias must be false if dora is true"}, "a bias of DoRA")
+  tap.fails(function() lora(m, {bias = true, targets = {"embed_tokens"}}) end, {"bias must be false for an nn.Embedding"}, "a bias of an embedding")
+  tap.is(#m:parameters(), 11, "errors do not change the model")
   lora(m, {targets = {"lm_head"}})
   tap.fails(function() lora.merge(m) end, {"the weight is tied to another layer's, so it cannot hold an adapter"}, "a merge into a tied weight")
   tap.fails(function() lora(m, {r = 0}) end, {"r must be a positive integer"}, "rank 0")
