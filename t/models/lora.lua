@@ -318,6 +318,31 @@ tap.group("loss of preferences", function()
   tap.near(loss:item(), 0.7332605, "equals the formula")
 end)
 
+tap.group("TRL", function()
+  local entry, x = golden[1], T(rows):slice(1, 0, 23)
+  write_base(entry.family)
+  write_adapter(entry)
+  local m = lora(rille.models.load(base), adapter)
+  local function labels_of(ids)
+    return T(tap.list(ids, function(row, r) return tap.list(23, function(i) return i >= entry.mask[r] and row[i + 1] or -100 end) end))
+  end
+  local other = tap.list(rows, function(row) return tap.list(row, function(id) return (id + 3) % VOCAB end) end)
+  local y, x_other, y_other = labels_of(rows), T(other):slice(1, 0, 23), labels_of(other)
+  tap.near(rille.linear_cross_entropy(m:features(x), m.lm_head.weight, y):item(), entry.masked, "the loss of labels that are not masked", 1e-5)
+  local function log_probabilities(ids, labels)
+    return -rille.linear_cross_entropy(m:features(ids), m.lm_head.weight, labels, {reduction = "none"}):sum{axis = 1}
+  end
+  local function both() return log_probabilities(x, y), log_probabilities(x_other, y_other) end
+  local chosen, rejected = both()
+  local ref_chosen, ref_rejected = rille.no_grad(function() return lora.without(m, both) end)
+  local loss = rille.dpo_loss(chosen, rejected, ref_chosen, ref_rejected, {beta = 0.3})
+  tap.near(loss:item(), entry.preferences[1], "the loss of preferences is TRL's", 2e-5)
+  loss:backward()
+  local absolute = tap.sum(m:parameters(), function(p) return p.grad and p.grad:abs():sum():item() or 0 end)
+  tap.near(absolute, entry.preferences[2], "the gradients of preferences are TRL's", 1e-4)
+  os.execute(("rm -rf '%s' '%s'"):format(base, adapter))
+end)
+
 tap.group("conversations", function()
   local tok = rille.tokenizer("t/golden/text/tokenizer.json")
   local template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -338,12 +363,37 @@ tap.group("conversations", function()
     want = k == 0 and 0 or k
   end
   tap.ok(shown(a, b, 1):find("^_Yo</s>_yes</s>_ two"), "packed labels stand in order", shown(a, b, 1))
+  local m = rille.models.llama.new{vocab = tok.size, length = 120, layers = 1, heads = 2, width = 16}
+  local function mean(x, y, given) return m(x, given):reshape{-1, tok.size}:cross_entropy(y:reshape{-1}):item() end
+  tap.near(mean(a, b, {documents = d}), mean(rille.data.chats(path, {tokenizer = tok, length = 80, template = template, eos = 5})), "packed examples have the loss of separate rows")
   tap.is(rille.data.chats(path, {tokenizer = tok, length = 14, template = template}).shape, {1, 14}, "an example without a label is left out")
   tap.fails(function() rille.data.chats(path, {tokenizer = tok, length = 2, template = template}) end,
     {"no example has a token of an answer within 2 positions; raise length"}, "no label")
   tap.fails(function() rille.data.chats(path, {tokenizer = tok}) end, {"lora.lua", "length must be a positive integer"}, "no length")
   tap.fails(function() rille.data.chats({{prompt = "a"}}, {tokenizer = tok, length = 4}) end, {"example 1: completion must be a string, found nil"},
     "no completion")
+end)
+
+tap.group("templates with generation blocks", function()
+  local tok = rille.tokenizer("t/golden/text/tokenizer.json")
+  -- Returns the labels of a conversation as text; "_" stands for tokens that are no labels.
+  local function labelled(template, ...)
+    local messages = {}
+    for i, text in ipairs{...} do messages[i] = {role = i % 2 == 1 and "user" or "assistant", content = text} end
+    local _, y = rille.data.chats({{messages = messages}}, {tokenizer = tok, length = 200, template = template})
+    return (table.concat(tap.list(y:totable()[1], function(id) return id == -100 and "_" or tok:decode{id} end)):gsub("_+", "_"))
+  end
+  local head = "{% for m in messages %}{% if m.role == 'user' %}[{{ m.content }}]\n\n{% else %}bot:\n\n"
+  local tail = "{% endif %}{% endfor %}{% if add_generation_prompt %}bot:\n\n{% endif %}"
+  -- transformers' return_assistant_tokens_mask gives these labels, as with 119 conversations in templates of TRL 1.16.
+  tap.is(labelled(head .. "<t>{% generation %}{{ m.content }}#\n{% endgeneration %}" .. tail, "a", "Yo", "b", "yes"), "_Yo#\n_yes#\n_", "the blocks are the labels")
+  tap.is(labelled(head .. "{% generation %}<t>{{ m.content }}#{% endgeneration %}\n" .. tail, "a", "Yo"), "_<t>Yo#_", "a block begins in a message")
+  tap.is(labelled(head .. "{% if loop.last %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}" .. tail, "a", "Yo", "b", "yes"),
+    "_yes_", "answers outside of blocks are no labels")
+  tap.is(labelled(head .. "{{ m.content }}#" .. tail, "a", "Yo"), "_Yo#_", "without blocks, messages of the assistant are the labels")
+  local text, answers = tok:chat({{role = "assistant", content = "é!"}}, {template = "x{% generation %}{{ messages[0].content }}{% endgeneration %}.", answers = true})
+  tap.is({text, answers}, {"xé!.", {{2, 4}}}, "chat returns the positions of bytes")
+  tap.is(select("#", tok:chat({}, {template = "x"})), 1, "chat returns the text alone by default")
 end)
 
 tap.group("modes and checkpoints", function()

@@ -7,7 +7,9 @@
 Values of an adapter's tensors are spread(name) * 0.3, plus 1 for magnitude vectors of DoRA; frozen weights of embeddings are the
 base model's. Each entry has: the family;
 adapter_config.json; the adapter's tensors with their shapes; the first logits of the last position; the losses of three steps of
-AdamW; the sum of the absolute values of all gradients of the first step.
+AdamW; the sum of the absolute values of all gradients of the first step. The first entry also has TRL's loss of preferences
+(dpo_trainer.py, loss_type "sigmoid", beta = 0.3; without the adapter: the reference), the sum of the absolute values of its
+gradients, and the mean loss of the labels from MASK on.
 """
 import json
 import os
@@ -41,6 +43,7 @@ CASES = [
     ("phi3", dict(r=2, lora_alpha=4, use_dora=True, target_modules=["qkv_proj"], modules_to_save=["gate_up_proj"])),
     ("gpt_neox", dict(r=2, lora_alpha=4, use_dora=True, bias="all", target_modules=["query_key_value"])),
 ]
+MASK = (9, 17)  # positions of the first label in the two rows
 IGNORED = ("base_model_name_or_path", "megatron_core", "peft_version", "task_type", "qalora_group_size", "inference_mode")
 
 
@@ -69,6 +72,23 @@ def train(model, ids):
     return losses, absolute
 
 
+def log_probabilities(model, ids):
+    """Returns the sums of the log probabilities of the labels from MASK on, as TRL does."""
+    logits = model(ids).logits[:, :-1].log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
+    return (logits * torch.stack([torch.arange(1, 24) >= m for m in MASK])).sum(1)
+
+
+def preferences(model, ids):
+    """Returns TRL's loss of preferences, and the sum of the absolute values of its gradients."""
+    other = (ids + 3) % F.VOCAB
+    with torch.no_grad(), model.disable_adapter():
+        reference = log_probabilities(model, ids) - log_probabilities(model, other)
+    score = log_probabilities(model, ids) - log_probabilities(model, other) - reference
+    loss = -torch.nn.functional.logsigmoid(0.3 * score).mean()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return loss.item(), sum(g.abs().sum().item() for g in torch.autograd.grad(loss, parameters))
+
+
 def run(family, options):
     config = F.ENTRIES[family]()
     with tempfile.TemporaryDirectory() as d:
@@ -84,12 +104,16 @@ def run(family, options):
         model = PeftModel.from_pretrained(base(d), d + "/a", is_trainable=True).eval()
     ids = torch.tensor(((F.spread("ids", 48) + 1) / 2 * (F.VOCAB - 3) + 3).astype(np.int64)).reshape(2, 24)
     logits = model(ids).logits[1, -1, :8].tolist()
+    more = ""
+    if options is CASES[0][1]:
+        masked = -log_probabilities(model, ids).sum().item() / sum(24 - m for m in MASK)
+        more = " preferences = {%.7f, %.6f}, masked = %.7f, mask = {%d, %d}," % (*preferences(model, ids), masked, *MASK)
     losses, absolute = train(model, ids)
     words = {k: sorted(v) if k == "target_modules" and isinstance(v, list) else v for k, v in words.items() if k not in IGNORED and not (v is None or v is False or v == {})}
     shapes = ", ".join('{"%s", {%s}}' % (n, ", ".join(map(str, t.shape))) for n, t in sorted(tensors.items()))
     print(f"  {{family = \"{family}\", config = [=[{json.dumps(words)}]=],")
     print(f"    tensors = {{{shapes}}},")
-    print(f"    logits = {{{', '.join('%.6f' % v for v in logits)}}}, losses = {{{', '.join('%.7f' % v for v in losses)}}}, absolute = {absolute:.6f}}},")
+    print(f"    logits = {{{', '.join('%.6f' % v for v in logits)}}}, losses = {{{', '.join('%.7f' % v for v in losses)}}},{more} absolute = {absolute:.6f}}},")
 
 
 os.environ["HF_HUB_OFFLINE"] = "1"
