@@ -74,7 +74,7 @@ a folder with another method than LoRA, an unknown option, or a missing or unkno
     code = MODEL,
     shows = "#rille.models.lora(m, {r = 2, targets = 'all-linear'}):parameters()",
     gives = "26",
-    see = "models.lora.save models.lora.merge models.lora.without nn.LoRA",
+    see = "models.lora.save models.lora.merge models.lora.without models.lora.swap nn.LoRA",
     words = "fine-tuning finetune peft adapter qlora low rank",
   },
   ["models.lora.save"] = {
@@ -124,6 +124,33 @@ Parameters that are trained completely have the base model's values during the c
     gives = "3",
     see = "models.lora dpo_loss",
     words = "disable_adapter base reference",
+  },
+  ["models.lora.swap"] = {
+    sign = "rille.models.lora.swap(m[, adapters])",
+    text = [[
+Replaces all adapters of a model by others, and returns those that the model had.
+So one model in memory serves several adapters: load each folder with rille.models.lora(m, dir), and take it off.
+Parameters that are trained completely belong to the adapters. A compiled step follows.]],
+    args = "m: a module\nadapters: a result of this function; default: none",
+    returns = "the adapters that the model had, for another call of this function or rille.models.lora.mix",
+    errors = "merged adapters; adapters of another model, or of another layout; a call within a compiled step",
+    code = TUNED .. "\none = rille.models.lora.swap(m)\nrille.models.lora(m, {r = 3})\ntwo = rille.models.lora.swap(m, one)",
+    shows = "m.layers[1].attention.q_proj.r",
+    gives = "2",
+    see = "models.lora models.lora.mix",
+    words = "set_adapter load_adapter multiple adapters switch unload",
+  },
+  ["models.lora.mix"] = {
+    sign = "rille.models.lora.mix{{adapters, weight}, ...}",
+    text = "Returns adapters whose updates of the weights are the weighted sum of other adapters' updates.",
+    args = "adapters: a result of rille.models.lora.swap\nweight: number",
+    returns = "adapters for rille.models.lora.swap; ranks are the sums of ranks",
+    errors = "adapters with dora, with a bias, or with parameters that are trained completely",
+    code = TUNED .. "\none = rille.models.lora.swap(m)\nrille.models.lora.swap(m, rille.models.lora.mix{{one, 0.5}, {one, 0.5}})",
+    shows = "m.layers[1].attention.q_proj.r",
+    gives = "4",
+    see = "models.lora.swap models.lora.merge",
+    words = "add_weighted_adapter combine merge cat",
   },
   ["data.chats"] = {
     is = "tensor",

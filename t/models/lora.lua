@@ -422,6 +422,54 @@ tap.group("modes and checkpoints", function()
   tap.fails(function() lora.merge(small) end, {"a quantized weight cannot hold an adapter"}, "a merge into int8 weights")
 end)
 
+tap.group("several adapters", function()
+  local x = T{{3, 1, 4, 1, 5}}
+  for _, recipe in ipairs{{P1}, {P2, {tensor = 0}}, {P2, {data = 0, zero = 3}}, {nil, {stages = {P1, Q1}}}} do
+    rille.manual_seed(4)
+    local m = rille.models.llama.new{vocab = 32, length = 12, layers = 2, heads = 4, width = 16, placement = recipe[1]}
+    if recipe[2] then rille.parallel(m, recipe[2]) end
+    local where = rille.parallel.input(m)
+    local step = rille.graph(function(t) return m(t) end)
+    -- Adds adapters with random values. Returns the logits.
+    local function new(options)
+      lora(m, options)
+      if recipe[2] then rille.parallel(m, recipe[2]) end
+      for _, p in ipairs(m:parameters()) do
+        if p.requires_grad then rille.nn.init.normal_(p, 0, 0.3) end
+      end
+      return m(x:to_global(where)):totable()
+    end
+    local plain = m(x:to_global(where)):totable()
+    local want_one = new{r = 2}
+    local one = lora.swap(m)
+    tap.near(step(x:to_global(where)):totable(), plain, "adapters are taken off")
+    local want_two = new{r = 3, dora = true, targets = {"down_proj", "embed_tokens"}, train = {"lm_head", "norm"}}
+    local two = lora.swap(m, one)
+    tap.near(step(x:to_global(where)):totable(), want_one, "the first adapters are put on")
+    one = lora.swap(m, two)
+    tap.near(step(x:to_global(where)):totable(), want_two, "the second adapters are put on")
+    tap.near(lora.without(m, m, x:to_global(where)):totable(), plain, "the base model is still known")
+    tap.is(#m:parameters(), #rille.models.llama.new{vocab = 32, length = 12, layers = 2, heads = 4, width = 16}:parameters() + 9, "the parameters are those of one set")
+    lora.swap(m)
+    local q = m.layers[1].attention.q_proj
+    local before = q.weight:detach()
+    lora.swap(m, lora.mix{{one, 0.25}, {one, -1}})
+    local sum = m.layers[1].attention.q_proj:merged_weight() - before
+    lora.swap(m, one)
+    tap.near(sum:totable(), ((m.layers[1].attention.q_proj:merged_weight() - before) * -0.75):totable(), "mix adds weighted updates", 1e-4, 1e-6)
+    lora.merge(m)
+    tap.fails(function() lora.swap(m) end, {"the adapter of 'layers.0.attention.q_proj' must not be merged"}, "merged adapters")
+    lora.merge(m, false)
+    tap.fails(function() lora.mix{{two, 1}} end, {"trained completely have no weighted sum"}, "a sum with complete parameters")
+    local other = rille.models.llama.new{vocab = 32, length = 12, layers = 1, heads = 4, width = 16}
+    tap.fails(function() lora.swap(other, one) end, {"models.lora.swap: the "}, "adapters of another model")
+    tap.fails(function() lora.swap(rille.models.llama.new{vocab = 32, length = 12, layers = 2, heads = 4, width = 32}, one) end, {"must have the shape and layout"}, "another width")
+    tap.fails(function() lora.swap(m, {}) end, {"expected adapters, a result of rille.models.lora.swap"}, "no adapters")
+    tap.fails(function() lora.mix{} end, {"expected a list of {adapters, weight}"}, "nothing to mix")
+    tap.fails(function() lora.mix{{one}} end, {"a weight must be"}, "no weight")
+  end
+end)
+
 tap.group("errors", function()
   local m = rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, tied = true}
   tap.fails(function() lora(m, {targets = {"q"}}) end, {"lora.lua", "the target 'q' names no linear layer; the names are: down_proj"}, "an unknown target")

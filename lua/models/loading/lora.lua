@@ -35,8 +35,9 @@ end
 
 -- ---- adding adapters to a model ----
 
--- model -> list of parameters that are trained completely: {holder =, key =, base = the base model's tensor}
+-- model -> list of parameters that are trained completely: {name =, holder =, key =, base = the base model's tensor}
 local replaced = setmetatable({}, {__mode = "k"})
+local base_of = setmetatable({}, {__mode = "k"}) -- adapter -> its base layer, which is no longer in the model
 
 -- Freezes all parameters except those of adapters and those that are trained completely.
 local function freeze(m)
@@ -61,18 +62,24 @@ local function add(m, adapted)
     local holder, key = pin.field(m, path)
     local layer = holder[key]
     holder[key] = nn.LoRA(layer, adapted[path])
-    holder[key].training, pin.of[holder[key]] = layer.training, pin.of[layer]
+    holder[key].training, pin.of[holder[key]], base_of[holder[key]] = layer.training, pin.of[layer], layer
     holder[key].tied = uses[layer.weight] > 1 or nil
   end
 end
 
+-- Replaces a parameter by t, which is trained completely.
+local function replace(m, name, t)
+  local holder, key = pin.field(m, name)
+  replaced[m] = replaced[m] or {}
+  table.insert(replaced[m], {name = name, holder = holder, key = key, base = holder[key]})
+  holder[key] = t
+end
+
 -- Gives the named parameters a copy of their own, which is trained.
 local function train_completely(m, names)
-  replaced[m] = replaced[m] or {}
   for _, name in ipairs(names) do
     local holder, key = pin.field(m, name)
-    table.insert(replaced[m], {holder = holder, key = key, base = holder[key]})
-    holder[key] = start.parameter(holder[key])
+    replace(m, name, start.parameter(holder[key]))
   end
 end
 
@@ -167,6 +174,12 @@ function lora.merge(m, on)
   return m
 end
 
+-- Returns t in the layout of another tensor.
+local function in_layout_of(like, t)
+  local where = layout.of(like)
+  return layout.equal(t, where) and t or t:to_global(where)
+end
+
 -- Calls fn(...) while the parameters that are trained completely have the base model's values.
 local function with_base(m, fn, ...)
   local own = {}
@@ -176,7 +189,7 @@ local function with_base(m, fn, ...)
   for _, one in ipairs(replaced[m] or {}) do
     local t = one.holder[one.key]
     own[one] = t
-    rawset(one.holder, one.key, layout.equal(one.base, layout.of(t)) and one.base or one.base:to_global(layout.of(t)))
+    rawset(one.holder, one.key, in_layout_of(t, one.base))
   end
   return (function(...) return ... end)(fn(...))
 end
@@ -188,10 +201,117 @@ function lora.without(m, fn, ...)
   return nn.LoRA.__without(list, with_base, m, fn, ...)
 end
 
+-- ---- several sets of adapters for one model ----
+
+-- A set of adapters that are not in a model: layers (path -> nn.LoRA), trained (name -> parameter that is trained
+-- completely).
+local Set = {__name = "adapters"}
+
+local function check_set(where, set)
+  check.that(getmetatable(set) == Set, "%s: expected adapters, a result of rille.models.lora.swap, found %s", where, check.shown(set))
+  return set
+end
+
+local function is_like(a, b) return a.dtype == b.dtype and table.concat(a.shape, " ") == table.concat(b.shape, " ") end
+
+-- Checks that the layers of a set are in the model.
+local function check_fits(where, m, set)
+  for _, path in ipairs(check.sorted_keys(set.layers)) do
+    local holder, key = pin.field(m, path)
+    local part = set.layers[path]
+    local layer = rawget(holder, key)
+    check.that(type(layer) == "table" and (getmetatable(layer) == nn.LoRA or is_base(layer)), "%s: the model must have a layer '%s'", where, path)
+    for _, name in ipairs{"weight", "scale"} do
+      local old, new = part[name], layer[name]
+      check.that((old == nil) == (new == nil) and (not old or layout.equal(old, layout.of(new)) and is_like(old, new)),
+        "%s: the layer '%s' must have the shape and layout for which its adapter was made", where, path)
+    end
+  end
+end
+
+-- Takes all adapters off a model, and returns them as a set.
+local function take_off(where, m)
+  local set = setmetatable({layers = {}, trained = {}}, Set)
+  for path, part in m:named_modules() do
+    if getmetatable(part) == nn.LoRA then
+      check.that(not part.merged, "%s: the adapter of '%s' must not be merged; call rille.models.lora.merge(m, false) first", where, path)
+      set.layers[path] = part
+    end
+  end
+  for _, one in ipairs(replaced[m] or {}) do
+    set.trained[one.name] = one.holder[one.key]
+    one.holder[one.key] = in_layout_of(one.holder[one.key], one.base)
+  end
+  replaced[m] = nil
+  for path, part in pairs(set.layers) do
+    local holder, key = pin.field(m, path)
+    local layer = base_of[part]
+    layer.weight, layer.bias, layer.scale = part.weight, part.bias, part.scale
+    layer.training, pin.of[layer] = part.training, pin.of[part]
+    holder[key] = layer
+  end
+  return set
+end
+
+-- Puts the adapters of a set on a model that has none.
+local function put_on(m, set)
+  for path, part in pairs(set.layers) do
+    local holder, key = pin.field(m, path)
+    local layer = holder[key]
+    part.weight, part.bias, part.scale = layer.weight, layer.bias, layer.scale
+    part.training, pin.of[part], base_of[part] = layer.training, pin.of[part] or pin.of[layer], layer
+    holder[key] = part
+  end
+  for _, name in ipairs(check.sorted_keys(set.trained)) do replace(m, name, set.trained[name]) end
+end
+
+-- Replaces the adapters of a model by a set (none: removes them). Returns the adapters that the model had.
+function lora.swap(m, set)
+  local where = who .. ".swap"
+  check_model(where, m)
+  check.that(not rille._tracing(), "%s: adapters cannot be replaced within a compiled step", where)
+  if set ~= nil then check_fits(where, m, check_set(where, set)) end
+  local before = take_off(where, m)
+  if set then put_on(m, set) end
+  rille._generation()
+  return before
+end
+
+-- Returns an adapter whose update is the weighted sum of other adapters' updates. parts: list of {adapter, weight}.
+local function weighted_sum(where, path, parts)
+  local rank, as, bs, first = 0, {}, {}, parts[1][1]
+  for i, one in ipairs(parts) do
+    local part, weight = table.unpack(one)
+    check.that(not part.lora_magnitude and not part.lora_bias, "%s: the adapter of '%s' must have neither dora nor bias", where, path)
+    rank, as[i], bs[i] = rank + part.r, part.lora_A, part.lora_B * (weight * part.scaling)
+  end
+  local sum = nn.LoRA(base_of[first], {r = rank})
+  rille.no_grad(sum.load_state_dict, sum, {lora_A = rille.concat(as, 0), lora_B = rille.concat(bs, 1)}, {strict = false})
+  sum.tied, sum.dropout, pin.of[sum], base_of[sum] = first.tied, first.dropout, pin.of[first], base_of[first]
+  return sum
+end
+
+-- Returns a set of adapters whose updates are the weighted sums of the updates of other sets. list: list of {set, weight}.
+function lora.mix(list)
+  local where, parts, set = who .. ".mix", {}, setmetatable({layers = {}, trained = {}}, Set)
+  check.that(type(list) == "table" and #list > 0, "%s: expected a list of {adapters, weight}, found %s", where, check.shown(list))
+  for _, one in ipairs(list) do
+    check.that(type(one) == "table", "%s: expected a list of {adapters, weight}, found %s in it", where, check.shown(one))
+    check.finite(where, "a weight", one[2])
+    check.that(next(check_set(where, one[1]).trained) == nil, "%s: adapters with parameters that are trained completely have no weighted sum", where)
+    for path, part in pairs(one[1].layers) do
+      parts[path] = parts[path] or {}
+      table.insert(parts[path], {part, one[2]})
+    end
+  end
+  for path, of_path in pairs(parts) do set.layers[path] = weighted_sum(where, path, of_path) end
+  return set
+end
+
 return setmetatable(check.strict(who, lora), {
   __call = check.limited_call(who, function(_, m, given)
     check_model(who, m)
     return type(given) == "string" and load(m, given) or create(m, given)
   end),
-  __index = function(_, name) check.fail("rille.models.lora has no '%s'; it has save, merge and without, and can be called", check.named(name)) end,
+  __index = function(_, name) check.fail("rille.models.lora has no '%s'; it has save, merge, without, swap and mix, and can be called", check.named(name)) end,
 })
