@@ -159,8 +159,8 @@ Parameters that are trained completely belong to the adapters. A compiled step f
 Reads conversations as rows of ids and labels, for instruction tuning; only tokens of answers are labels.
 A line of the file, or an entry of the list, is {"messages": [{"role": ..., "content": ...}, ...]} or
 {"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut.
-An example that has no token of an answer within length is left out. If the chat template has generation blocks, their
-texts are the answers; otherwise the messages of the role assistant are.]],
+An example that has no token of an answer within length is left out.
+If the chat template has generation blocks, their texts are the answers; otherwise messages of the assistant are.]],
     args = [[
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template
