@@ -166,6 +166,18 @@ tap.group("saved folders", function()
   end
 end)
 
+tap.group("folders with other files", function()
+  write_base("llama")
+  local m = lora(rille.models.load(base), {r = 2})
+  local want = m(T(rows)):totable()
+  lora.save(m, base)
+  tap.is(lora(rille.models.load(base), base)(T(rows)):totable(), want, "the folder of the model keeps the model")
+  os.execute(("mkdir -p '%s' && cp '%s/adapter_config.json' '%s'"):format(out, base, out))
+  dofile("t/lib/torch.lua")(out .. "/adapter_model.bin", rille.load(base .. "/adapter_model.safetensors"))
+  tap.is(lora(rille.models.load(base), out)(T(rows)):totable(), want, "an old folder with a file of torch.save is read")
+  os.execute(("rm -rf '%s' '%s'"):format(base, out))
+end)
+
 tap.group("ranks that differ", function()
   write_base("llama")
   local m = lora(lora(rille.models.load(base), {r = 2, targets = {"q_proj"}}), {r = 3, alpha = 12, targets = {"out_proj", "down_proj"}, train = {"norm"}})

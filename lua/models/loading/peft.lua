@@ -1,5 +1,5 @@
 -- peft.lua - folders of low-rank adapters (nn.LoRA) in the format of PEFT: adapter_config.json (peft_options.lua) and
--- adapter_model.safetensors.
+-- adapter_model.safetensors, or adapter_model.bin in old folders.
 --
 -- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
 -- PEFT has one adapter for the tensor, and Rille has one for each parameter. So loading divides B and the vectors along
@@ -18,7 +18,7 @@ local nn = rille.nn
 local peft = {}
 
 local PREFIX <const> = "base_model.model."
-local MODEL <const> = "/adapter_model.safetensors"
+local MODEL <const>, OLD_MODEL <const> = "/adapter_model.safetensors", "/adapter_model.bin"
 
 -- field of nn.LoRA -> end of its name in the file, for a linear layer and for an embedding
 local linear_names = {lora_A = ".lora_A.weight", lora_B = ".lora_B.weight", lora_magnitude = ".lora_magnitude_vector", lora_bias = ".lora_B.bias"}
@@ -194,10 +194,18 @@ local function read_complete(self, m, row)
   end
 end
 
+-- Returns the path of a folder's tensors. Old folders have a file of torch.save.
+local function path_of(dir)
+  local new, old = io.open(dir .. MODEL, "rb"), io.open(dir .. OLD_MODEL, "rb")
+  if new then new:close() end
+  if old then old:close() end
+  return dir .. (old and not new and OLD_MODEL or MODEL)
+end
+
 -- Reads a folder. Returns the options of adapters by path, the names of the parameters that the folder replaces, and a
 -- function that reads the values after the adapters have been added to the model.
 function peft.read(who, m, dir)
-  local path = dir .. MODEL
+  local path = path_of(dir)
   local self = {who = who, c = options.read(who, dir .. "/adapter_config.json"), given = {}, list = {}, wrong = {}, adapters = {}, trained = {}}
   for _, entry in ipairs((rille._contents(path, nil, who))) do self.given[entry.name] = entry end
   local rows = rows_of(m)
@@ -344,8 +352,8 @@ function peft.write(where, m, dir, list, paths)
     where, #unnamed, #list, unnamed[1])
   write_complete(self, rows)
   c.rank_pattern, c.alpha_pattern = next(c.rank_pattern) and c.rank_pattern, next(c.alpha_pattern) and c.alpha_pattern
-  rille.save(dir, self.tensors, {max_shard_size = "1000GB"})
-  os.rename(dir .. "/model.safetensors", dir .. MODEL)
+  rille._make_folder(where, dir)
+  rille.save(dir .. MODEL, self.tensors)
   rille._write(where, dir .. "/adapter_config.json", json.encode(c) .. "\n")
 end
 
