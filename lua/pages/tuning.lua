@@ -60,7 +60,7 @@ m: a module
 r: integer, default 8; rank of the adapters
 alpha: number, default r; the update is scaled by alpha / r
 targets: list of names or paths of linear layers or embeddings; a regular expression of complete paths;
-  or "all-linear": all linear layers but lm_head
+  or "all-linear": all linear layers but lm_head and the routers of experts
 dropout: number, default 0; probability of dropping an input of an adapter
 rslora: boolean, default false; the update is scaled by alpha / sqrt(r)
 dora: boolean, default false; trains the lengths of the weights' rows, too

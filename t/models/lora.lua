@@ -176,6 +176,21 @@ tap.group("folders with other files", function()
   dofile("t/lib/torch.lua")(out .. "/adapter_model.bin", rille.load(base .. "/adapter_model.safetensors"))
   tap.is(lora(rille.models.load(base), out)(T(rows)):totable(), want, "an old folder with a file of torch.save is read")
   os.execute(("rm -rf '%s' '%s'"):format(base, out))
+  for _, entry in ipairs(dofile("t/golden/models/encoders.lua")) do
+    if entry.name == "bert" then families.write(entry, base) end
+  end
+  local encoder = lora(rille.models.load(base), {r = 2, targets = "all-linear"})
+  lora.save(encoder, out)
+  tap.is(lora(rille.models.load(base), out)(T(rows)):totable(), encoder(T(rows)):totable(), "an encoder's adapters are saved")
+  tap.is({json.load(out .. "/adapter_config.json").task_type}, {}, "and have no task of generation, for which PEFT needs methods that encoders lack")
+  os.execute(("rm -rf '%s' '%s'"):format(base, out))
+end)
+
+tap.group("routers", function()
+  local m = lora(rille.models.moe.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, experts = 2}, {r = 2, targets = "all-linear"})
+  for path, part in m:named_modules() do
+    if getmetatable(part) == rille.nn.LoRA then tap.ok(not path:find("router$"), path .. ": all-linear adapts no router") end
+  end
 end)
 
 tap.group("ranks that differ", function()

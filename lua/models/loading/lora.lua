@@ -99,7 +99,7 @@ local function targeted(m, targets)
     if getmetatable(part) == nn.LoRA then adapted[path:match("[^.]*$")] = true end
     if is_base(part) then
       last[path:match("[^.]*$")] = true
-      local is_linear = getmetatable(part) ~= nn.Embedding and not options.ends_with(path, "lm_head")
+      local is_linear = getmetatable(part) ~= nn.Embedding and not options.matches(who, {"lm_head", "router"}, path)
       if options.targets(c, path, is_linear) then list[#list + 1] = path end
     end
   end

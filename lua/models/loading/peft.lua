@@ -7,6 +7,7 @@
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local describe = require "rille.models.loading.describe"
 local files = require "rille.models.loading.files"
 local json = require "rille.json"
 local layout = require "rille.base.layout"
@@ -64,7 +65,7 @@ local function site_of(m, row)
     site.layers[k - 1], site.paths[k - 1], site.row[k] = layer, path, path
   end
   site.names = is_embedding(site.layers[1]) and embedding_names or linear_names
-  site.is_linear = site.names == linear_names and not row.head and site.paths[1] ~= "lm_head"
+  site.is_linear = site.names == linear_names and not options.matches("", {"lm_head", "router"}, site.paths[1])
   return site
 end
 
@@ -335,10 +336,15 @@ local function write_complete(self, rows)
   end
 end
 
+-- Returns PEFT's name of the model's task; nil: PEFT must not expect a method that generates text.
+local function task_of(m)
+  return m.kind and check.field(m, "lm_head") and not describe.is_encoder(m.kind.name) and "CAUSAL_LM" or nil
+end
+
 -- Saves the adapters and the other trained parameters of a model. list, paths: the adapters and their paths.
 function peft.write(where, m, dir, list, paths)
   local first = list[1]
-  local c = {peft_type = "LORA", task_type = "CAUSAL_LM", r = first.r, lora_alpha = first.r * first.scaling, lora_dropout = first.dropout,
+  local c = {peft_type = "LORA", task_type = task_of(m), r = first.r, lora_alpha = first.r * first.scaling, lora_dropout = first.dropout,
     target_modules = {}, bias = "none", fan_in_fan_out = false, inference_mode = true, rank_pattern = {}, alpha_pattern = {},
     use_dora = first.lora_magnitude ~= nil, lora_bias = first.lora_bias ~= nil}
   local self = {m = m, where = where, tensors = {}, config = c, first = first, saved = {}, adapted = {}}
