@@ -75,6 +75,11 @@ end
 -- Returns the lengths of the rows, or of an embedding's columns, of a weight.
 local function lengths(self, weight) return (weight * weight):sum{axis = self.looks_up and 0 or 1}:sqrt() end
 
+-- Returns the lengths for which DoRA with a zero update leaves a layer as it is.
+function LoRA.__lengths(layer)
+  return rille.no_grad(function() return lengths(layer, float_weight(layer)):detach() end)
+end
+
 -- Returns the factors by which DoRA scales the rows, or an embedding's columns, of the weight plus the low-rank update.
 -- As in PEFT, the gradient treats the lengths as constants.
 local function factors(self)
@@ -174,11 +179,16 @@ local function in_layout_of(t, value) return value:to_global(layout.of(t)):detac
 -- Returns a column, or for an embedding a row, that scales the weight.
 local function along_weight(self, factor) return factor:unsqueeze(self.looks_up and 0 or 1) end
 
--- Returns the tensors that contain the adapter, by name: weight, and bias if the adapter has a bias.
-function LoRA:__merged_tensors()
+-- Checks that the base layer's tensors can contain the adapter.
+function LoRA:__check_merge()
   check.that(not self.kind and not self.scale, "%s:merged_weight: a quantized weight cannot hold an adapter; merge into the float model", who)
   check.that(not self.tied, "%s:merged_weight: the weight is tied to another layer's, so it cannot hold an adapter; save the adapter alone", who)
   check.that(not self.lora_bias or self.bias, "%s:merged_weight: the adapter has a bias, so the layer must have one", who)
+end
+
+-- Returns the tensors that contain the adapter, by name: weight, and bias if the adapter has a bias.
+function LoRA:__merged_tensors()
+  self:__check_merge()
   if self.merged then return {weight = self.weight:detach(), bias = self.bias and self.bias:detach()} end
   return rille.no_grad(function()
     local weight = updated(self)

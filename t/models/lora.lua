@@ -150,7 +150,7 @@ tap.group("saved folders", function()
     {"qwen2", {targets = {"q_proj"}, train = {"bias"}}}, {"qwen2", {targets = {"q_proj"}, train = {"k_proj", "q_proj.bias"}}},
     {"qwen2", {targets = {"q_proj"}, train = {"layers.0.attention.q_proj.bias"}}},
     {"qwen2", {targets = {"q_proj"}, train = {"layers.1.attention.k_proj.bias", "lm_head"}}},
-    {"phi3", {dora = true, targets = {"q_proj", "v_proj", "gate_proj"}}}, {"phi3", {targets = {"q_proj", "down_proj"}, train = {"k_proj"}}},
+    {"phi3", {dora = true, targets = {"q_proj", "v_proj", "gate_proj"}}}, {"phi3", {dora = true, targets = {"q_proj", "down_proj"}, train = {"k_proj"}}},
     {"gpt_neox", {dora = true, targets = {"q_proj", "v_proj"}}}, {"gpt_neox", {bias = true, targets = {"q_proj"}}},
   } do
     if tap.share() then
@@ -159,7 +159,9 @@ tap.group("saved folders", function()
       for name, p in m:named_parameters() do
         if p.requires_grad then rille.nn.init.normal_(p, name:find("magnitude") and 1 or 0, 0.2) end
       end
+      local trainable = #tap.list(m:parameters(), function(p) return p.requires_grad or nil end)
       lora.save(m, out)
+      tap.is(#tap.list(m:parameters(), function(p) return p.requires_grad or nil end), trainable, ("%d, %s: saving freezes nothing"):format(i, case[1]))
       tap.is(lora(rille.models.load(base), out)(T(rows)):totable(), m(T(rows)):totable(), ("%d, %s: a saved folder has the same adapters"):format(i, case[1]))
       os.execute(("rm -rf '%s' '%s'"):format(base, out))
     end
@@ -534,6 +536,9 @@ tap.group("errors", function()
   tap.is(#m:parameters(), 11, "errors do not change the model")
   lora(m, {targets = {"lm_head"}})
   tap.fails(function() lora.merge(m) end, {"the weight is tied to another layer's, so it cannot hold an adapter"}, "a merge into a tied weight")
+  lora(m, {targets = {"q_proj"}})
+  tap.fails(function() lora.merge(m) end, {"the weight is tied"}, "a merge of which one is impossible")
+  tap.is(m.layers[1].attention.q_proj.merged, false, "an error merges nothing")
   tap.fails(function() lora(m, {r = 0}) end, {"r must be a positive integer"}, "rank 0")
   tap.fails(function() lora(m, dir .. "/none") end, {"adapter_config.json"}, "a missing folder")
   tap.fails(function() rille.nn.LoRA(rille.nn.ReLU()) end, {"expected an nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding, found nn.ReLU"}, "another layer")

@@ -170,13 +170,16 @@ end
 
 -- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)
-  for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
+  local list = adapters(who .. ".merge", m)
+  for _, part in ipairs(list) do part:__check_merge() end
+  for _, part in ipairs(list) do part:merge(on) end
   return m
 end
 
--- Returns t in the layout of another tensor.
+-- Returns t in the layout and dtype of another tensor.
 local function in_layout_of(like, t)
   local where = layout.of(like)
+  if t.dtype ~= like.dtype then t = t:to(like.dtype) end
   return layout.equal(t, where) and t or t:to_global(where)
 end
 

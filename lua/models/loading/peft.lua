@@ -130,7 +130,7 @@ local function read_adapter(self, site)
   if not entries then return end
   local n_out = 0
   for k, layer in ipairs(site.layers) do
-    check.that(getmetatable(layer) ~= nn.LoRA, "%s: '%s' must be a layer without an adapter", self.who, site.paths[k])
+    check.that(getmetatable(layer) ~= nn.LoRA, "%s: '%s' must be a layer without an adapter; rille.models.lora.swap(m) takes adapters off", self.who, site.paths[k])
     n_out = n_out + nn.LoRA.__sizes(layer)
   end
   local why = misfit(self, site, entries, n_out)
@@ -232,7 +232,7 @@ local function replicated(t) return t:detach():to_global{placement = t.placement
 -- same tensor have one.
 local function neutral(layer, field, rank, like)
   local n = nn.LoRA.__sizes(layer)
-  if field == "lora_magnitude" then return replicated(nn.LoRA(layer, {r = 1, dora = true}).lora_magnitude) end
+  if field == "lora_magnitude" then return replicated(nn.LoRA.__lengths(layer):to(like.dtype)) end
   return rille.zeros(field == "lora_B" and {n, rank} or {n}, {placement = like.placement, sbp = "B", dtype = like.dtype})
 end
 
