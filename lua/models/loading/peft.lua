@@ -130,7 +130,7 @@ local function read_adapter(self, site)
   if not entries then return end
   local n_out = 0
   for k, layer in ipairs(site.layers) do
-    check.that(getmetatable(layer) ~= nn.LoRA, "%s: '%s' must be a layer without an adapter; rille.models.lora.swap(m) takes adapters off", self.who, site.paths[k])
+    check.that(getmetatable(layer) ~= nn.LoRA, "%s: '%s' must be a layer without an adapter; rille.models.lora.swap(m) removes adapters", self.who, site.paths[k])
     n_out = n_out + nn.LoRA.__sizes(layer)
   end
   local why = misfit(self, site, entries, n_out)
