@@ -138,15 +138,15 @@ local function read_adapter(self, site)
     self.wrong[#self.wrong + 1] = why
     return
   end
+  local c = self.c
+  local how = {r = entries.lora_A.shape[1], alpha = options.alpha(c, site.name), dropout = c.lora_dropout or 0,
+    rslora = c.use_rslora or false, dora = c.use_dora or false, bias = c.lora_bias or false}
   for k, path in ipairs(site.paths) do
     for field, entry in pairs(entries) do
-      local row = row_of(site, field)
-      local piece = field == "lora_A" and pieces.part(path .. ".lora_A", entry, 1, 1, 1) or pieces.of_row(row, entry, k)
-      self.list[#self.list + 1] = piece
+      local is_a = field == "lora_A"
+      self.list[#self.list + 1] = is_a and pieces.part(path .. ".lora_A", entry, 1, 1, 1) or pieces.of_row(row_of(site, field), entry, k)
     end
-    local c = self.c
-    self.adapters[path] = {r = options.rank(c, site.name), alpha = options.alpha(c, site.name), dropout = c.lora_dropout or 0,
-      rslora = c.use_rslora or false, dora = c.use_dora or false, bias = c.lora_bias or false}
+    self.adapters[path] = how
   end
 end
 

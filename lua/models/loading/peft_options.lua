@@ -149,12 +149,19 @@ function options.targets(c, name, is_linear)
   return options.matches(c.where, c.target_modules, name) and has_layer(c, name)
 end
 
+-- Returns true if a regular expression matches the end of a module's name, from a dot on.
+local function matches_end(where, expression, name)
+  -- a folder may name every module, so names are compared without PCRE2; in Lua's patterns, "." has the same meaning
+  if expression:find("[^%w_.]") then return rille._matches(where, "(.*\\.)?(" .. expression .. ")", name) end
+  local from = name:find(expression .. "$")
+  return from == 1 or from ~= nil and name:sub(from - 1, from - 1) == "."
+end
+
 -- Returns the value of rank_pattern or alpha_pattern for a module; without a match, `default`.
 local function of_pattern(c, key, name, default)
   local value
-  for _, expression in ipairs(check.sorted_keys(c[key] or {})) do
-    if rille._matches(c.where, "(.*\\.)?(" .. expression .. ")", name) then
-      local other = c[key][expression]
+  for expression, other in pairs(c[key] or {}) do
+    if matches_end(c.where, expression, name) then
       check.that(not value or value == other, "%s: two keys of %s match the module '%s', with different values", c.where, key, name)
       value = other
     end
