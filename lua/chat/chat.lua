@@ -85,7 +85,7 @@ end
 
 local parsed = setmetatable({}, {__mode = "v"}) -- text of a template -> its parsed tree
 
-local options = {add_generation_prompt = false, tools = check.none, documents = check.none, template = check.none, variables = {}}
+local options = {add_generation_prompt = false, answers = false, tools = check.none, documents = check.none, template = check.none, variables = {}}
 
 -- Returns the variables that the template can read.
 local function names_of(who, found, messages, o)
@@ -104,20 +104,22 @@ local function names_of(who, found, messages, o)
   return names
 end
 
--- Converts messages to text. folder: path of the tokenizer's folder, with a slash at its end, or a result of
+-- Converts messages to text. With the option `answers`, also returns the positions of the assistant's text, for a template
+-- with generation blocks. folder: path of the tokenizer's folder, with a slash at its end, or a result of
 -- read_folder; nil: none.
 function chat.apply(folder, messages, given)
   local who = "chat"
   local o = check.options(who, given, options)
   check.that(type(messages) == "table" or type(messages) == "string",
     "%s: messages must be a list such as {{role = \"user\", content = \"Hello\"}}, or JSON text; found %s", who, check.shown(messages))
-  check.flag(who, "add_generation_prompt", o.add_generation_prompt)
   local found = folder or {named = {}, tokens = {}}
   if type(folder) == "string" then found = read_folder(folder, who) end
   local text, source = choose(found, folder, o, who)
   local tree = parsed[text] or guarded(who, source, parser.parse, text)
   parsed[text] = tree
-  return guarded(who, source, evaluate, tree, names_of(who, found, messages, o))
+  local result = guarded(who, source, evaluate, tree, names_of(who, found, messages, o))
+  if o.answers then return result.text, result.answers end
+  return result.text
 end
 
 return chat

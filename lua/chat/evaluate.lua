@@ -310,7 +310,13 @@ run["with"] = function(node, scope, env)
   return block(node.body, own, env)
 end
 
-function run.generation(node, scope, env) return block(node.body, inner(scope), env) end
+-- Records where the block's text begins and ends in the template's result, unless the text goes to a variable or macro.
+function run.generation(node, scope, env)
+  local from, is_result = env.bytes + 1, env.out == env.result
+  local signal = block(node.body, inner(scope), env)
+  if is_result and env.bytes >= from then env.answers[#env.answers + 1] = {from, env.bytes} end
+  return signal
+end
 run["break"] = function() return "break" end
 run["continue"] = function() return "continue" end
 
@@ -423,7 +429,8 @@ local function path_of(v, path, line)
 end
 
 local function new_env(nmessages)
-  local env = {out = {}, bytes = 0, steps = 0, most = STEPS + PER_MESSAGE * nmessages, calls = 0, path = path_of}
+  local env = {out = {}, bytes = 0, steps = 0, most = STEPS + PER_MESSAGE * nmessages, calls = 0, path = path_of, answers = {}}
+  env.result = env.out
   function env.bounded(n, line)
     if n > values.LONGEST then fail(line, "the template makes a string or list of more than %d bytes", values.LONGEST) end
     count(env, n // 256, line)
@@ -441,12 +448,13 @@ local function new_env(nmessages)
   return env
 end
 
--- Runs a parsed template, and returns the text that it writes. names: the variables, a map of values (values.lua).
+-- Runs a parsed template. Returns {text =, answers =}: the text that it writes, and the first and last byte of each
+-- generation block's text. names: the variables, a map of values (values.lua).
 return function(tree, names)
   local env, all = new_env(values.length(names.messages)), {}
   for name, f in pairs(library.functions) do all[name] = f end
   for name, v in pairs(names) do all[name] = v end
   values.begin()
   block(tree, inner({names = all}), env)
-  return table.concat(env.out)
+  return {text = table.concat(env.out), answers = env.answers}
 end

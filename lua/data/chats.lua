@@ -6,8 +6,9 @@
 -- A line of the file is {"messages": [{"role": ..., "content": ...}, ...]} or {"prompt": text, "completion": text}. Only tokens
 -- of answers (messages of the assistant, completions) are labels; all other labels are -100. y is x shifted by one token.
 --
--- An answer begins where the ids of the whole text first differ from the ids of the text before the answer, because a
--- tokenizer may join characters of the prompt and the answer.
+-- If the chat template has generation blocks, their texts are the answers, as in transformers. A tokenizer may join
+-- characters of a prompt and an answer; such a token belongs to the answer. If a tokenizer changes characters, an answer
+-- begins where the ids of the complete text first differ from the ids of the text before the answer.
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -24,6 +25,14 @@ local function common(a, b)
   return n
 end
 
+-- Returns the number of equal bytes at the beginning of two texts.
+local function common_bytes(a, b)
+  if b:sub(1, #a) == a then return #a end
+  local n = 0
+  while a:byte(n + 1) == b:byte(n + 1) do n = n + 1 end
+  return n
+end
+
 -- Returns the ids of a prompt and its completion, and a list of flags: true for an id of the completion.
 local function of_completion(example, o, where)
   for _, key in ipairs{"prompt", "completion"} do
@@ -36,19 +45,58 @@ local function of_completion(example, o, where)
   return ids, counts
 end
 
+-- Returns the position of the last byte of each id's text; nil: the ids' texts do not join to the text, because the
+-- tokenizer changes characters.
+local function ends_of(tokenizer, ids, text)
+  local ends, at = {}, 0
+  for i, id in ipairs(ids) do
+    local one = tokenizer:decode{id}
+    if text:sub(at + 1, at + #one) ~= one then return nil end
+    at = at + #one
+    ends[i] = at
+  end
+  return at == #text and ends or nil
+end
+
+-- Marks the ids of an answer, bytes `from` to `to` of the text. ends: result of ends_of(). An id that contains a byte of the
+-- answer belongs to the answer.
+local function mark(tokenizer, text, ids, ends, counts, from, to)
+  if not ends then
+    for i = common(tokenizer:encode(text:sub(1, from - 1)), ids) + 1, common(tokenizer:encode(text:sub(1, to)), ids) do counts[i] = true end
+    return
+  end
+  for i, last in ipairs(ends) do
+    if last >= from and (ends[i - 1] or 0) < to then counts[i] = true end
+  end
+end
+
+-- Returns the positions {first, last} of the answers in a conversation's text. chat(n, options): the text of n messages.
+local function answers_of(messages, text, chat)
+  local spans = {}
+  for k, message in ipairs(messages) do
+    if message.role == "assistant" then
+      local before, through = chat(k - 1, {add_generation_prompt = true}), chat(k, {})
+      spans[#spans + 1] = {common_bytes(before, text) + 1, common_bytes(through, text)}
+    end
+  end
+  return spans
+end
+
 -- Returns the ids of a conversation, and a list of flags: true for an id of an answer.
 local function of_messages(messages, o, where)
   check.that(type(messages) == "table" and #messages > 0, "%s: messages must be a list of messages, found %s", where, check.shown(messages))
-  local function ids_of(n, prompts)
-    local text = o.tokenizer:chat(table.move(messages, 1, n, 1, {}), {template = o.template, add_generation_prompt = prompts})
-    return o.tokenizer:encode(text)
-  end
-  local ids, counts = ids_of(#messages, false), {}
-  for k, message in ipairs(messages) do
+  for _, message in ipairs(messages) do
     check.that(type(message) == "table", "%s: a message must be an object, found %s", where, check.shown(message))
-    if message.role == "assistant" then
-      for i = common(ids_of(k - 1, true), ids) + 1, common(ids_of(k, false), ids) do counts[i] = true end
-    end
+  end
+  local function chat(n, how)
+    how.template = o.template
+    return o.tokenizer:chat(table.move(messages, 1, n, 1, {}), how)
+  end
+  local text, answers = chat(#messages, {answers = true})
+  local ids, counts = o.tokenizer:encode(text), {}
+  local ends = ends_of(o.tokenizer, ids, text)
+  for _, span in ipairs(#answers > 0 and answers or answers_of(messages, text, chat)) do
+    mark(o.tokenizer, text, ids, ends, counts, span[1], span[2])
   end
   return ids, counts
 end

@@ -1,6 +1,10 @@
 -- lora.lua - a linear layer with a low-rank adapter: y = x w^T + b + scaling (x A^T) B^T; A: (r, in), B: (out, r). Hu
 -- et al. 2021. With an nn.Int8Linear or nn.BlockLinear as base, this is QLoRA (Dettmers et al. 2023).
 --
+-- With an nn.Embedding as base, the adapted table is w + scaling (B A)^T; A: (r, n), B: (d, r). With dora = true, the
+-- rows of w + scaling B A (an embedding's columns) are scaled to the lengths in lora_magnitude, which are trained (Liu
+-- et al. 2024).
+--
 -- The weight and bias of the base are frozen. An nn.LoRA has the tensors of its base under the base's names. So names
 -- in files, and roles in recipes, are the same for both classes.
 
@@ -9,6 +13,7 @@ local check = require "rille.base.check"
 local layout = require "rille.base.layout"
 local start = require "rille.nn.base.start"
 local BlockLinear = require "rille.nn.block_linear"
+local Embedding = require "rille.nn.embedding"
 local Int8Linear = require "rille.nn.int8_linear"
 local Linear = require "rille.nn.linear"
 
@@ -16,17 +21,18 @@ local LoRA = Linear:extend("nn.LoRA")
 
 local who = "nn.LoRA"
 
--- Returns the layout of A or B from the SBP of the weight: S(axis) stays, and every other entry becomes B
--- (broadcast). axis: 0 for the factor B, 1 for the factor A.
-local function layout_of(weight, axis)
-  local keep = ("S(%d)"):format(axis)
-  local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry ~= keep and "B" or nil end)
+-- Returns the layout of a factor whose axis `to` is the weight's axis `from`, or of a vector along the weight's axis
+-- `from` (to = 0): S(from) becomes S(to), and every other entry becomes B (broadcast).
+local function layout_of(weight, from, to)
+  local keep = ("S(%d)"):format(from)
+  local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry == keep and ("S(%d)"):format(to) or "B" end)
   return {placement = weight.placement, sbp = sbp}
 end
 
 -- Makes the base layer's weight and bias the frozen weight and bias of the adapter.
 local function take_base(self, layer)
   self.kind = layer.kind
+  self.looks_up = getmetatable(layer) == Embedding or nil
   if layer.scale or layer.kind then
     self:buffer("weight", layer.weight)
     if layer.scale then self:buffer("scale", layer.scale) end
@@ -39,37 +45,95 @@ local function take_base(self, layer)
   self.bias = layer.bias
 end
 
--- Returns the class of the base layer, whose forward computes x w^T + b.
-local function base_of(self) return self.kind and BlockLinear or self.scale and Int8Linear or Linear end
+-- Returns the class of the base layer.
+local function base_of(self)
+  return self.looks_up and Embedding or self.kind and BlockLinear or self.scale and Int8Linear or Linear
+end
 
--- Returns the number of inputs of a layer, and the dtype of its adapter.
-local function inputs_of(layer)
+-- Returns the numbers of outputs and inputs of a layer, and the dtype of its adapter. layer: an nn.LoRA or its base.
+local function sizes_of(layer)
   local shape = layer.weight.shape
-  if not layer.kind then return shape[2], (layer.scale or layer.weight).dtype end
-  return rille.from_blocks(rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = layer.kind}).shape[2], "f32"
+  if layer.looks_up or getmetatable(layer) == Embedding then return shape[2], shape[1], layer.weight.dtype end
+  if not layer.kind then return shape[1], shape[2], (layer.scale or layer.weight).dtype end
+  return shape[1], rille.from_blocks(rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = layer.kind}).shape[2], "f32"
+end
+LoRA.__sizes = sizes_of
+
+-- Returns the base layer's weight as a float tensor.
+local function float_weight(self)
+  if self.kind then return rille.from_blocks(self.weight, {kind = self.kind}) end
+  if self.scale then return (self.weight:to(self.scale.dtype) - 128) * self.scale:unsqueeze(1) end
+  return self.weight
+end
+
+-- Returns the weight plus the low-rank update.
+local function updated(self)
+  local update = rille.matmul(self.lora_B, self.lora_A) * self.scaling
+  return float_weight(self) + (self.looks_up and update:transpose(0, 1) or update)
+end
+
+-- Returns the lengths of the rows, or of an embedding's columns, of a weight.
+local function lengths(self, weight) return (weight * weight):sum{axis = self.looks_up and 0 or 1}:sqrt() end
+
+-- Returns the lengths for which DoRA with a zero update leaves a layer as it is.
+function LoRA.__lengths(layer)
+  return rille.no_grad(function() return lengths(layer, float_weight(layer)):detach() end)
+end
+
+-- Returns the factors by which DoRA scales the rows, or an embedding's columns, of the weight plus the low-rank update.
+-- As in PEFT, the gradient treats the lengths as constants.
+local function factors(self)
+  return self.lora_magnitude / rille.no_grad(function() return lengths(self, updated(self)):detach() end)
 end
 
 -- Returns true if the layer can be the base of an adapter.
 function LoRA.__fits(layer)
   local class = getmetatable(layer)
-  return class == Linear or class == Int8Linear or class == BlockLinear
+  return class == Linear or class == Int8Linear or class == BlockLinear or class == Embedding
+end
+
+-- Makes the parameters of the adapter. B is zero, so the layer's result does not change; of an embedding, A is zero.
+local function make_factors(self, r)
+  local n_out, n_in, dtype = sizes_of(self)
+  local out_axis = self.looks_up and 1 or 0
+  local a, b, bound = layout_of(self.weight, 1 - out_axis, 1), layout_of(self.weight, out_axis, 0), n_in ^ -0.5
+  local function zeros(shape, where) return start.parameter(rille.zeros(shape, {placement = where.placement, sbp = where.sbp, dtype = dtype})) end
+  if self.looks_up then
+    self.lora_A = zeros({r, n_in}, a)
+    self.lora_B = start.parameter(rille.randn({n_out, r}, b):to(dtype):to_global(b))
+    return
+  end
+  self.lora_A = start.parameter((rille.rand({r, n_in}, a) * (2 * bound) - bound):to(dtype):to_global(a))
+  self.lora_B = zeros({n_out, r}, b)
+end
+
+-- Makes DoRA's lengths and the bias of the low-rank update, vectors along the outputs.
+local function make_vectors(self, options)
+  local n_out, _, dtype = sizes_of(self)
+  local where = layout_of(self.weight, self.looks_up and 1 or 0, 0)
+  if options.dora then
+    self.lora_magnitude = start.parameter(rille.no_grad(function() return lengths(self, updated(self)):to(dtype):to_global(where) end))
+  end
+  if options.bias then
+    self.lora_bias = start.parameter(rille.zeros({n_out}, {placement = where.placement, sbp = where.sbp, dtype = dtype}))
+  end
 end
 
 function LoRA:init(layer, options)
   local class = type(layer) == "table" and getmetatable(layer)
-  check.that(class and LoRA.__fits(layer), "%s: expected an nn.Linear, nn.Int8Linear or nn.BlockLinear, found %s", who,
+  check.that(class and LoRA.__fits(layer), "%s: expected an nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding, found %s", who,
     class and rawget(class, "__name") or check.shown(layer))
-  options = check.options(who, options, {r = 8, alpha = check.none, dropout = 0, rslora = false})
+  options = check.options(who, options, {r = 8, alpha = check.none, dropout = 0, rslora = false, dora = false, bias = false})
   check.count(who, "r", options.r)
   local alpha = options.alpha or options.r
   check.number(who, "alpha", alpha, 0)
+  check.that(not options.bias or class ~= Embedding, "%s: bias must be false for an nn.Embedding, found true", who)
+  check.that(not options.bias or not options.dora, "%s: bias must be false if dora is true, found true", who)
   self.r, self.dropout, self.merged = options.r, check.share(who, "dropout", options.dropout), false
-  self.scaling = alpha / (check.flag(who, "rslora", options.rslora) and options.r ^ 0.5 or options.r)
+  self.scaling = alpha / (options.rslora and options.r ^ 0.5 or options.r)
   take_base(self, layer)
-  local n_out, n_in, dtype = layer.weight.shape[1], inputs_of(layer)
-  local a, b, bound = layout_of(layer.weight, 1), layout_of(layer.weight, 0), n_in ^ -0.5
-  self.lora_A = start.parameter((rille.rand({options.r, n_in}, a) * (2 * bound) - bound):to(dtype):to_global(a))
-  self.lora_B = start.parameter(rille.zeros({n_out, options.r}, {placement = b.placement, sbp = b.sbp, dtype = dtype}))
+  make_factors(self, options.r)
+  make_vectors(self, options)
 end
 
 local off = setmetatable({}, {__mode = "k"}) -- set of the adapters that are switched off
@@ -86,20 +150,65 @@ function LoRA.__without(list, fn, ...)
   return (function(...) return ... end)(fn(...))
 end
 
+-- Returns the low-rank update of the layer's result.
+local function low_rank(self, x)
+  local low = self.looks_up and rille.embedding(x, self.lora_A:transpose(0, 1)) or rille.matmul(x, self.lora_A:transpose(0, 1))
+  local y = rille.matmul(low, self.lora_B:transpose(0, 1))
+  return (self.lora_bias and y + self.lora_bias or y) * self.scaling
+end
+
 function LoRA:forward(x)
-  local y = base_of(self).forward(self, x)
+  local base = base_of(self)
+  local y = base.forward(self, x)
   if off[self] or self.merged then return y end
-  if self.training and self.dropout > 0 then x = x:dropout(self.dropout, true) end
-  local low = rille.matmul(x, self.lora_A:transpose(0, 1))
-  return y + rille.matmul(low, self.lora_B:transpose(0, 1)) * self.scaling
+  local drops = self.training and self.dropout > 0 and not self.looks_up
+  if drops then x = x:dropout(self.dropout, true) end
+  local update = low_rank(self, x)
+  if not self.lora_magnitude then return y + update end
+  local plain, factor = drops and base.forward(self, x) or y, factors(self)
+  if self.bias then plain = plain - self.bias end
+  return y + (factor - 1) * plain + factor * update
+end
+
+-- ---- merging the adapter into the weight ----
+
+local factor_of = setmetatable({}, {__mode = "k"}) -- merged adapter with DoRA -> its factors when it was merged
+
+local function in_layout_of(t, value) return value:to_global(layout.of(t)):detach() end
+
+-- Returns a column, or for an embedding a row, that scales the weight.
+local function along_weight(self, factor) return factor:unsqueeze(self.looks_up and 0 or 1) end
+
+-- Checks that the base layer's tensors can contain the adapter.
+function LoRA:__check_merge()
+  check.that(not self.kind and not self.scale, "%s:merged_weight: a quantized weight cannot hold an adapter; merge into the float model", who)
+  check.that(not self.tied, "%s:merged_weight: the weight is tied to another layer's, so it cannot hold an adapter; save the adapter alone", who)
+  check.that(not self.lora_bias or self.bias, "%s:merged_weight: the adapter has a bias, so the layer must have one", who)
+end
+
+-- Returns the tensors that contain the adapter, by name: weight, and bias if the adapter has a bias.
+function LoRA:__merged_tensors()
+  self:__check_merge()
+  if self.merged then return {weight = self.weight:detach(), bias = self.bias and self.bias:detach()} end
+  return rille.no_grad(function()
+    local weight = updated(self)
+    if self.lora_magnitude then weight = weight * along_weight(self, factors(self)) end
+    return {weight = in_layout_of(self.weight, weight),
+      bias = self.lora_bias and in_layout_of(self.bias, self.bias + self.lora_bias * self.scaling) or nil}
+  end)
 end
 
 -- Returns the weight plus the adapter's update, in the weight's layout.
-function LoRA:merged_weight()
-  check.that(base_of(self) == Linear, "%s:merged_weight: a quantized weight cannot hold an adapter; merge into the float model", who)
-  if self.merged then return self.weight:detach() end
+function LoRA:merged_weight() return self:__merged_tensors().weight end
+
+-- Returns the tensors without the adapter, the reverse of __merged_tensors().
+local function unmerged(self)
   return rille.no_grad(function()
-    return (self.weight + rille.matmul(self.lora_B, self.lora_A) * self.scaling):to_global(layout.of(self.weight)):detach()
+    local weight, factor = self.weight, factor_of[self]
+    if factor then weight = weight / along_weight(self, factor) end
+    weight = weight - (updated(self) - self.weight)
+    return {weight = in_layout_of(self.weight, weight),
+      bias = self.lora_bias and in_layout_of(self.bias, self.bias - self.lora_bias * self.scaling) or nil}
   end)
 end
 
@@ -107,14 +216,16 @@ end
 function LoRA:merge(on)
   on = check.flag(who .. ":merge", "the argument", on == nil or on)
   if on == self.merged then return self end
-  local value = on and self:merged_weight() or rille.no_grad(function()
-    return (self.weight - rille.matmul(self.lora_B, self.lora_A) * self.scaling):to_global(layout.of(self.weight)):detach()
-  end)
-  rille._take(who .. ":merge", {{"weight", self.weight, value}})
-  self.merged = on
+  local factor = on and self.lora_magnitude and rille.no_grad(factors, self):detach() or nil
+  local new, list = on and self:__merged_tensors() or unmerged(self), {}
+  for _, name in ipairs{"weight", "bias"} do list[#list + 1] = new[name] and {name, self[name], new[name]} or nil end
+  rille._take(who .. ":merge", list)
+  self.merged, factor_of[self] = on, factor
   return self
 end
 
-function LoRA:describe() return ("%s, r = %d"):format(base_of(self).describe(self), self.r) end
+function LoRA:describe()
+  return ("%s, r = %d%s"):format(base_of(self).describe(self), self.r, self.lora_magnitude and ", dora" or "")
+end
 
 return LoRA

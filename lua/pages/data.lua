@@ -455,18 +455,19 @@ the pattern must compile]],
     words = "bpe text vocabulary huggingface sentencepiece unigram wordpiece tiktoken",
   },
   ["tokenizer.chat"] = {
-    sign = "t:chat(messages, {add_generation_prompt =, tools =, documents =, template =, variables =})",
+    sign = "t:chat(messages, {add_generation_prompt =, answers =, tools =, documents =, template =, variables =})",
     text = [[
 Turns messages into the text that a model expects, by its chat template (Jinja).
 The template is in the tokenizer's folder: chat_template.jinja or tokenizer_config.json.]],
     args = [[
 messages: list of {role = "user", content = "..."}, or JSON text
 add_generation_prompt: boolean, default false; ends the text where the answer begins
+answers: boolean, default false; also returns where the template's generation blocks stand
 tools: list, or JSON text; default none
 documents: list, or JSON text; default none
 template: string; the name of one of the folder's templates, or the text of a template
 variables: table, default {}; further names that the template sees]],
-    returns = "a string",
+    returns = "a string; with answers also a list of {first, last}, the positions of bytes of answers",
     errors = [[
 the folder must have a template, unless template is given; an error of the template
 names its file and line]],

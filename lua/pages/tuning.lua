@@ -5,23 +5,26 @@ local TUNED = MODEL .. "\nrille.models.lora(m, {r = 2})"
 
 return {
   ["nn.LoRA"] = {
-    sign = "rille.nn.LoRA(layer, {r = 8, alpha = r, dropout = 0, rslora = false})",
+    sign = "rille.nn.LoRA(layer, {r = 8, alpha = r, dropout = 0, rslora = false, dora = false, bias = false})",
     text = [[
 Adds a trainable low-rank adapter to a linear layer: y = layer(x) + scaling (x A^T) B^T.
-The layer is frozen, so only r (in + out) numbers are trained. rille.models.lora adds adapters to a model.]],
+The layer is frozen, so only r (in + out) numbers are trained. rille.models.lora adds adapters to a model.
+An nn.Embedding looks up rows of weight + scaling (B A)^T. DoRA also trains the lengths of the weight's rows.]],
     args = [[
-layer: nn.Linear, nn.Int8Linear or nn.BlockLinear
+layer: nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding
 r: integer, default 8; rank
 alpha: number, default r; scaling = alpha / r
 dropout: number, default 0; probability of dropping an input of A
-rslora: boolean, default false; scaling = alpha / sqrt(r)]],
-    returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero; weight, bias: those of the layer",
-    errors = "layer must be an nn.Linear, nn.Int8Linear or nn.BlockLinear; r must be a positive integer",
+rslora: boolean, default false; scaling = alpha / sqrt(r)
+dora: boolean, default false; scales rows to trained lengths
+bias: boolean, default false; adds a trained bias to B]],
+    returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero; lora_magnitude, lora_bias: (out);\nweight, bias: those of the layer",
+    errors = "layer must be an nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding; r must be a positive integer;\nbias must be false for an embedding, and if dora is true",
     code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
     shows = "net.lora_A.shape[2]",
     gives = "3",
     see = "models.lora nn.Linear nn.Int8Linear nn.BlockLinear",
-    words = "adapter peft low rank qlora",
+    words = "adapter peft low rank qlora dora",
   },
   ["nn.LoRA.merge"] = {
     sign = "net:merge([on])",
@@ -46,33 +49,38 @@ rslora: boolean, default false; scaling = alpha / sqrt(r)]],
   },
   ["models.lora"] = {
     is = "model",
-    sign = 'rille.models.lora(m, {r = 8, alpha = r, targets = {"q_proj", "v_proj"}, dropout = 0, rslora = false}), (m, dir)',
+    sign = 'rille.models.lora(m, {r = 8, alpha = r, targets = {"q_proj", "v_proj"}, dropout = 0, rslora = false, dora = false, bias = false, train = {}}), (m, dir)',
     text = [[
 Adds LoRA adapters to a model and freezes all other parameters, or loads the adapters of a PEFT folder.
 A model with weights in int8 or in blocks of GGUF is tuned in the same way (QLoRA); call m:train() first.
-Recipes of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.]],
+Recipes of rille.parallel shard adapters like their layers. m:save(dir) saves weights with their adapters.
+A second call adds adapters with other options. Adapters of a tied weight cannot be merged.]],
     args = [[
 m: a module
 r: integer, default 8; rank of the adapters
 alpha: number, default r; the update is scaled by alpha / r
-targets: list of names or paths of linear layers, or "all-linear": all but lm_head
+targets: list of names or paths of linear layers or embeddings; a regular expression of complete paths;
+  or "all-linear": all linear layers but lm_head and the routers of experts
 dropout: number, default 0; probability of dropping an input of an adapter
 rslora: boolean, default false; the update is scaled by alpha / sqrt(r)
+dora: boolean, default false; trains the lengths of the weights' rows, too
+bias: boolean, default false; adds a trained bias to each update
+train: list of names or paths of modules or parameters to train completely, as modules_to_save of PEFT
 dir: string; folder of PEFT, with adapter_config.json and adapter_model.safetensors]],
     returns = "m",
     errors = [[
-a target must name a linear layer whose weight is not tied;
-a folder with another method than LoRA (DoRA, biases, modules_to_save); a tensor that fits no layer]],
+a target must name a linear layer or an embedding;
+a folder with another method than LoRA, an unknown option, or a missing or unknown tensor]],
     code = MODEL,
     shows = "#rille.models.lora(m, {r = 2, targets = 'all-linear'}):parameters()",
     gives = "26",
-    see = "models.lora.save models.lora.merge models.lora.without nn.LoRA",
+    see = "models.lora.save models.lora.merge models.lora.without models.lora.swap nn.LoRA",
     words = "fine-tuning finetune peft adapter qlora low rank",
   },
   ["models.lora.save"] = {
     sign = "rille.models.lora.save(m, dir)",
     text = [[
-Saves the adapters of a model alone, as a PEFT folder.
+Saves the adapters of a model, and the parameters that are trained completely, as a PEFT folder.
 A tensor that joins several layers in the model's file gets one adapter with the sum of their ranks.]],
     args = "m: a model with adapters\ndir: string; folder",
     returns = "nothing",
@@ -105,7 +113,9 @@ Weights change by rounding when adapters are added and subtracted.]],
   },
   ["models.lora.without"] = {
     sign = "rille.models.lora.without(m, fn, ...)",
-    text = "Calls a function while the adapters of a model are off, as for the reference of rille.dpo_loss.",
+    text = [[
+Calls a function while the adapters of a model are off, as for the reference of rille.dpo_loss.
+Parameters that are trained completely have the base model's values during the call.]],
     args = "m: a model with adapters\nfn: function; called with the further arguments",
     returns = "the results of fn",
     errors = "the model must have adapters; fn must be a function",
@@ -115,6 +125,33 @@ Weights change by rounding when adapters are added and subtracted.]],
     see = "models.lora dpo_loss",
     words = "disable_adapter base reference",
   },
+  ["models.lora.swap"] = {
+    sign = "rille.models.lora.swap(m[, adapters])",
+    text = [[
+Replaces all adapters of a model by others, and returns those that the model had.
+So one model in memory serves several adapters: load each folder with rille.models.lora(m, dir), and take it off.
+Parameters that are trained completely belong to the adapters. A compiled step follows.]],
+    args = "m: a module\nadapters: a result of this function; default: none",
+    returns = "the adapters that the model had, for another call of this function or rille.models.lora.mix",
+    errors = "merged adapters; adapters of another model, or of another layout; a call within a compiled step",
+    code = TUNED .. "\none = rille.models.lora.swap(m)\nrille.models.lora(m, {r = 3})\ntwo = rille.models.lora.swap(m, one)",
+    shows = "m.layers[1].attention.q_proj.r",
+    gives = "2",
+    see = "models.lora models.lora.mix",
+    words = "set_adapter load_adapter multiple adapters switch unload",
+  },
+  ["models.lora.mix"] = {
+    sign = "rille.models.lora.mix{{adapters, weight}, ...}",
+    text = "Returns adapters whose updates of the weights are the weighted sum of other adapters' updates.",
+    args = "adapters: a result of rille.models.lora.swap\nweight: number",
+    returns = "adapters for rille.models.lora.swap; ranks are the sums of ranks",
+    errors = "adapters with dora, with a bias, or with parameters that are trained completely",
+    code = TUNED .. "\none = rille.models.lora.swap(m)\nrille.models.lora.swap(m, rille.models.lora.mix{{one, 0.5}, {one, 0.5}})",
+    shows = "m.layers[1].attention.q_proj.r",
+    gives = "4",
+    see = "models.lora.swap models.lora.merge",
+    words = "add_weighted_adapter combine merge cat",
+  },
   ["data.chats"] = {
     is = "tensor",
     sign = "rille.data.chats(from, {tokenizer =, length =, pack = false, template =, eos =, pad = 0, placement =, sbp =})",
@@ -122,7 +159,8 @@ Weights change by rounding when adapters are added and subtracted.]],
 Reads conversations as rows of ids and labels, for instruction tuning; only tokens of answers are labels.
 A line of the file, or an entry of the list, is {"messages": [{"role": ..., "content": ...}, ...]} or
 {"prompt": ..., "completion": ...}. Other labels are -100, which cross_entropy ignores. Long examples are cut.
-An example that has no token of an answer within length is left out.]],
+An example that has no token of an answer within length is left out.
+If the chat template has generation blocks, their texts are the answers; otherwise messages of the assistant are.]],
     args = [[
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template

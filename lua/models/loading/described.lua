@@ -35,7 +35,7 @@ local function compare_tensors(model, want, wrong)
     end
   end
   for _, name in ipairs(check.sorted_keys(have)) do
-    if not wants[name] and not name:find("%.lora_[AB]$") then wrong[#wrong + 1] = ("'%s' is not in the model that the config describes"):format(name) end
+    if not wants[name] and not name:find("%.lora_%w+$") then wrong[#wrong + 1] = ("'%s' is not in the model that the config describes"):format(name) end
   end
 end
 
@@ -56,7 +56,7 @@ local function compare_fields(a, b, path, wrong)
   local function differs(key, x, y)
     wrong[#wrong + 1] = ("'%s%s' is %s; the config says %s"):format(path, key, check.shown(x), check.shown(y))
   end
-  local adapted = getmetatable(a) == rille.nn.LoRA and getmetatable(b) == rille.nn.Linear
+  local adapted = getmetatable(a) == rille.nn.LoRA and (getmetatable(b) == rille.nn.Linear or getmetatable(b) == rille.nn.Embedding)
   if getmetatable(a) ~= getmetatable(b) and not adapted then
     wrong[#wrong + 1] = ("'%s' is %s; the config says %s"):format(path:sub(1, -2), is_module(a) and a.__name or "a table",
       is_module(b) and b.__name or "a table")

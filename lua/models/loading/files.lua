@@ -263,7 +263,7 @@ local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 =
 local function tensors_of(kind, model)
   local state, tensors = model:state_dict(), {}
   for path, m in model:named_modules() do
-    if getmetatable(m) == rille.nn.LoRA then state[path .. ".weight"] = m:merged_weight() end
+    for name, t in pairs(getmetatable(m) == rille.nn.LoRA and m:__merged_tensors() or {}) do state[path .. "." .. name] = t end
   end
   files.each_row(kind, model.config, function(row)
     if not (row.head and model.config.tied) then tensors[row[1]] = pieces.join(row, state) end

@@ -1,30 +1,26 @@
--- lora.lua - low-rank adapters (nn.LoRA) for the linear layers of a model, and their folders in the format of PEFT.
+-- lora.lua - low-rank adapters (nn.LoRA) for the linear layers and embeddings of a model.
 --
 --   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all others
---   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)
---
--- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
--- PEFT has one adapter for the tensor, and Rille has one for each parameter. So loading divides B. Saving stacks the
--- A matrices, and makes B block diagonal.
+--   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)               folders of PEFT (peft.lua)
 
 local rille = require "rille"
 local check = require "rille.base.check"
-local files = require "rille.models.loading.files"
-local json = require "rille.json"
-local pieces = require "rille.models.loading.pieces"
+local layout = require "rille.base.layout"
+local options = require "rille.models.loading.peft_options"
+local peft = require "rille.models.loading.peft"
 local pin = require "rille.nn.base.pin"
+local start = require "rille.nn.base.start"
 local nn = rille.nn
 
 local lora = {}
 
 local who = "models.lora"
-local PREFIX <const> = "base_model.model."
 
 local function check_model(where, m)
   check.that(nn.Module.__is(m), "%s: expected a module, found %s", where, check.shown(m))
 end
 
-local is_linear = nn.LoRA.__fits
+local is_base = nn.LoRA.__fits
 
 -- Returns the adapters of a model, and a list of their paths.
 local function adapters(where, m)
@@ -39,265 +35,286 @@ end
 
 -- ---- adding adapters to a model ----
 
--- Replaces linear layers by nn.LoRA, and freezes all other parameters. options: path of a layer -> options of its
--- nn.LoRA.
-local function add(m, options)
-  local tied = {}
-  for _, found in ipairs(m:named_tensors()) do tied[found.tensor] = (tied[found.tensor] or 0) + 1 end
-  local paths = check.sorted_keys(options)
-  for _, path in ipairs(paths) do
-    local holder, key = pin.field(m, path)
-    check.that(tied[holder[key].weight] == 1, "%s: the weight of '%s' is tied to another parameter; choose other targets", who, path)
+-- model -> list of parameters that are trained completely: {name =, holder =, key =, base = the base model's tensor}
+local replaced = setmetatable({}, {__mode = "k"})
+local base_of = setmetatable({}, {__mode = "k"}) -- adapter -> its base layer, which is no longer in the model
+
+-- Freezes all parameters except those of adapters and those that are trained completely.
+local function freeze(m)
+  local kept = {}
+  for _, part in ipairs(m:modules()) do
+    if getmetatable(part) == nn.LoRA then
+      for name, p in part:named_parameters() do kept[p] = name:find("^lora_") ~= nil end
+    end
   end
-  for _, p in ipairs(m:parameters()) do p.requires_grad = false end
-  for _, path in ipairs(paths) do
-    local holder, key = pin.field(m, path)
-    local layer = holder[key]
-    holder[key] = nn.LoRA(layer, options[path])
-    holder[key].training, pin.of[holder[key]] = layer.training, pin.of[layer]
+  for _, one in ipairs(replaced[m] or {}) do kept[one.holder[one.key]] = true end
+  for _, p in ipairs(m:parameters()) do
+    if not kept[p] then p.requires_grad = false end
   end
-  return m
 end
 
-local function ends_with(path, name) return path == name or path:sub(-#name - 1) == "." .. name end
+-- Replaces linear layers and embeddings by nn.LoRA, and freezes all other parameters. adapted: path of a layer ->
+-- options of its nn.LoRA.
+local function add(m, adapted)
+  local uses = {}
+  for _, found in ipairs(m:named_tensors()) do uses[found.tensor] = (uses[found.tensor] or 0) + 1 end
+  for _, path in ipairs(check.sorted_keys(adapted)) do
+    local holder, key = pin.field(m, path)
+    local layer = holder[key]
+    holder[key] = nn.LoRA(layer, adapted[path])
+    holder[key].training, pin.of[holder[key]], base_of[holder[key]] = layer.training, pin.of[layer], layer
+    holder[key].tied = uses[layer.weight] > 1 or nil
+  end
+end
 
--- Returns the paths of the linear layers whose names match the targets.
+-- Replaces a parameter by t, which is trained completely.
+local function replace(m, name, t)
+  local holder, key = pin.field(m, name)
+  replaced[m] = replaced[m] or {}
+  table.insert(replaced[m], {name = name, holder = holder, key = key, base = holder[key]})
+  holder[key] = t
+end
+
+-- Gives the named parameters a copy of their own, which is trained.
+local function train_completely(m, names)
+  for _, name in ipairs(names) do
+    local holder, key = pin.field(m, name)
+    replace(m, name, start.parameter(holder[key]))
+  end
+end
+
+-- Returns the names, sorted, of a table's keys as text.
+local function listed(set) return table.concat(check.sorted_keys(set), ", ") end
+
+-- Returns the paths of the layers that the targets select: "all-linear", a regular expression of paths, or a list of
+-- names.
 local function targeted(m, targets)
-  local all = targets == "all-linear"
-  check.that(all or type(targets) == "table" and #targets > 0,
-    "%s: targets must be a list of names of linear layers, or \"all-linear\", found %s", who, check.shown(targets))
-  local list, last, used, adapted = {}, {}, {}, {}
+  check.that(type(targets) == "string" or type(targets) == "table" and #targets > 0,
+    "%s: targets must be a list of names of layers, a regular expression, or \"all-linear\", found %s", who, check.shown(targets))
+  for _, name in ipairs(type(targets) == "table" and targets or {}) do
+    check.that(type(name) == "string", "%s: targets must be a list of strings, found %s", who, check.shown(name))
+  end
+  local list, last, adapted, c = {}, {}, {}, {where = who, target_modules = targets}
   for path, part in m:named_modules() do
     if getmetatable(part) == nn.LoRA then adapted[path:match("[^.]*$")] = true end
-    if is_linear(part) then
+    if is_base(part) then
       last[path:match("[^.]*$")] = true
-      for _, name in ipairs(all and {not ends_with(path, "lm_head") and path or nil} or targets) do
-        check.that(type(name) == "string", "%s: targets must be a list of strings, found %s", who, check.shown(name))
-        if ends_with(path, name) then list[#list + 1], used[name] = path, true end
-      end
+      local is_linear = getmetatable(part) ~= nn.Embedding and not options.matches(who, {"lm_head", "router"}, path)
+      if options.targets(c, path, is_linear) then list[#list + 1] = path end
     end
   end
   check.that(next(last) or next(adapted), "%s: the model must have linear layers; found none", who)
-  for _, name in ipairs(all and {} or targets) do
-    check.that(used[name] or not adapted[name], "%s: the target '%s' has an adapter already; a layer can have one", who, name)
-    check.that(used[name], "%s: the target '%s' names no linear layer; the names are: %s", who, name,
-      table.concat(check.sorted_keys(last), ", "))
+  for _, name in ipairs(type(targets) == "table" and targets or {}) do
+    local used = false
+    for _, path in ipairs(list) do used = used or options.ends_with(path, name) end
+    check.that(used or not adapted[name], "%s: the target '%s' has an adapter already; a layer can have one", who, name)
+    check.that(used, "%s: the target '%s' names no linear layer; the names are: %s", who, name, listed(last))
   end
+  check.that(#list > 0, "%s: the targets %s select no linear layer; the names are: %s", who, check.shown(targets), listed(last))
   return list
 end
 
--- ---- loading and saving folders of PEFT ----
-
--- Returns the naming rows (pieces.lua) {theirs, ours, ...} of the model's linear layers. The names are those of
--- layers, without ".weight". turned: the weight is transposed in the file.
-local function rows_of(m)
-  local rows = {}
-  if not m.kind then
-    for path, part in m:named_modules() do rows[#rows + 1] = rawget(part, "weight") and {path, path} or nil end
-    return rows
-  end
-  files.each_row(m.kind, m.config, function(row)
-    local theirs = row[1]:match("^(.*)%.weight$")
-    if not theirs or row.stack or row.view or row.plus then return end
-    -- adds the file's prefix: the names lack it if the kind's `names` is a table, and have it if `names` is a
-    -- function
-    if type(m.kind.names) == "table" and not row.head then theirs = m.kind.prefix .. theirs end
-    local one = {theirs, turned = row.turn, shares = row.shares, groups = row.groups, pairs = row.pairs}
-    for k = 2, #row do one[k] = row[k]:match("^(.*)%.weight$") end
-    rows[#rows + 1] = one
-  end)
-  return rows
-end
-
--- Features of PEFT that change the result and are not supported: key of adapter_config.json -> the only accepted
--- value.
-local plain = {bias = "none", use_dora = false, lora_bias = false, use_qalora = false, use_bdlora = false}
-local absent = {"modules_to_save", "layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens",
-  "kasa_config", "monteclora_config", "arrow_config"}
--- initialisations of PEFT that leave the base model's weights unchanged; others, such as "pissa", subtract the initial
--- adapter from the weights
-local inits = {gaussian = true, orthogonal = true, eva = true, mica = true}
-
--- Checks that alpha_pattern is an object whose keys are names of modules, optionally with the signs ^, $ and \. of
--- regular expressions.
-local function check_alphas(where, pattern)
-  check.that(type(pattern) == "table" and pattern[1] == nil, "%s: alpha_pattern must be an object {\"name\": number}, found %s", where,
-    type(pattern) == "table" and "an array" or check.shown(pattern))
-  for key, alpha in pairs(pattern) do
-    check.that(not key:gsub("\\%.", "."):find("[%[%]()*+?{}|\\]"),
-      "%s: alpha_pattern must have names of modules as keys, because other regular expressions are not supported; found %s", where, check.quoted(key))
-    check.number(where, "alpha_pattern." .. key, alpha, 0)
-  end
-end
-
-local function check_config(path, c)
-  check.that(type(c) == "table" and c.peft_type == "LORA", "%s: %s: peft_type must be \"LORA\", found %s", who, path,
-    type(c) == "table" and check.quoted(c.peft_type) or check.shown(c))
-  for key, value in pairs(plain) do
-    check.that(c[key] == nil or c[key] == json.null or c[key] == value, "%s: %s: %s must be %s, found %s", who, path, key,
-      check.shown(value), check.shown(c[key]))
-  end
-  for _, key in ipairs(absent) do
-    local v = c[key]
-    check.that(v == nil or v == json.null or type(v) == "table" and next(v) == nil, "%s: %s: %s is not supported", who, path, key)
-  end
-  check.number(who .. ": " .. path, "lora_alpha", c.lora_alpha, 0)
-  if c.use_rslora ~= nil and c.use_rslora ~= json.null then check.flag(who .. ": " .. path, "use_rslora", c.use_rslora) end
-  local init = c.init_lora_weights
-  check.that(type(init) ~= "string" or inits[init],
-    "%s: %s: init_lora_weights = %s is not supported, because it changes the base model's weights; convert the adapter with PEFT's path_initial_model_for_weight_conversion",
-    who, path, check.quoted(init))
-  if c.alpha_pattern ~= nil and c.alpha_pattern ~= json.null then check_alphas(who .. ": " .. path, c.alpha_pattern) end
-end
-
--- Returns alpha of a module: the entry of alpha_pattern whose key ends the module's name, or with ^ is that name;
--- without such an entry, lora_alpha.
-local function alpha_of(c, name)
-  local pattern, alpha = c.alpha_pattern ~= json.null and c.alpha_pattern or {}, nil
-  for _, key in ipairs(check.sorted_keys(pattern)) do
-    local plain_key = key:gsub("^%^", ""):gsub("%$$", ""):gsub("\\", "")
-    if name == plain_key or key:sub(1, 1) ~= "^" and ends_with(name, plain_key) then
-      check.that(not alpha or alpha == pattern[key], "%s: two keys of alpha_pattern match the module '%s', with different values", who, name)
-      alpha = pattern[key]
+-- Returns the names of the parameters of the modules, or of the single parameters, that `train` names.
+local function named_parameters(m, train)
+  check.that(type(train) == "table", "%s: train must be a list of names of modules or parameters, found %s", who, check.shown(train))
+  local list, used = {}, {}
+  for _, found in ipairs(m:named_tensors()) do
+    local module = found.name:match("^(.*)%.[^.]*$") or ""
+    for _, name in ipairs(train) do
+      check.that(type(name) == "string", "%s: train must be a list of strings, found %s", who, check.shown(name))
+      if options.ends_with(module, name) or options.ends_with(found.name, name) then
+        check.that(found.kind == "parameter", "%s: train: '%s' is quantized, so it cannot be trained", who, found.name)
+        list[#list + 1], used[name] = not used[found.name] and found.name or nil, true
+        used[found.name] = true
+        break
+      end
     end
   end
-  return alpha or c.lora_alpha
+  for _, name in ipairs(train) do check.that(used[name], "%s: train: '%s' names no module or parameter of the model", who, name) end
+  return list
 end
 
--- Adds to `options` and `values` the adapters for one tensor of the base model's file. If the tensor joins several
--- layers' weights, divides the adapter among the layers. The keys of `options` and `values` are paths of layers. a,
--- b: the adapter's tensors A and B.
-local function divide(m, row, c, a, b, options, values)
-  local rank, entry = a.shape[1], {name = row[1], shape = b.shape, dtype = b.dtype}
-  for k = 2, #row do
-    local holder, key = pin.field(m, row[k])
-    local layer = holder[key]
-    check.that(is_linear(layer), "%s: '%s' must be a linear layer without an adapter", who, row[k])
-    local n_out, n_in = layer.weight.shape[1], layer.weight.shape[2]
-    local piece = pieces.of_row(row, entry, k - 1)
-    local part = piece.make and piece.make(b) or b:slice(0, piece.from[1], piece.to[1])
-    check.that(a.shape[2] == n_in and b.shape[2] == rank and part.shape[1] == n_out,
-      "%s: the adapter of '%s' has shapes {%s} and {%s}, which do not fit a weight of {%d, %d}", who, row[1],
-      table.concat(a.shape, ", "), table.concat(b.shape, ", "), n_out, n_in)
-    local dropout = type(c.lora_dropout) == "number" and c.lora_dropout or 0
-    options[row[k]] = {r = rank, alpha = alpha_of(c, row[1]), dropout = dropout, rslora = c.use_rslora == true}
-    values[row[k]] = {a, part}
+local known = {r = 8, alpha = check.none, dropout = 0, rslora = false, dora = false, bias = false, targets = {"q_proj", "v_proj"}, train = {}}
+
+-- Adds new adapters to a model.
+local function create(m, given)
+  local o, adapted = check.options(who, given, known), {}
+  local train = named_parameters(m, o.train)
+  for _, path in ipairs(targeted(m, o.targets)) do
+    adapted[path] = {r = o.r, alpha = o.alpha, dropout = o.dropout, rslora = o.rslora, dora = o.dora, bias = o.bias}
   end
+  add(m, adapted)
+  train_completely(m, train)
+  freeze(m)
+  return m
 end
 
 -- Adds the adapters in a PEFT folder to a model.
 local function load(m, dir)
-  dir = rille._path(check.path(who, "the name of a folder", dir))
-  local path = dir .. "/adapter_config.json"
-  local c = json.load(path, who)
-  check_config(path, c)
-  local given, options, values, wrong = rille.load(dir .. "/adapter_model.safetensors"), {}, {}, {}
-  for _, row in ipairs(rows_of(m)) do
-    local name = PREFIX .. row[1]
-    local a, b = given[name .. ".lora_A.weight"], given[name .. ".lora_B.weight"]
-    if a and b then
-      divide(m, row, c, a, b, options, values)
-      given[name .. ".lora_A.weight"], given[name .. ".lora_B.weight"] = nil, nil
-    end
-  end
-  for _, name in ipairs(check.sorted_keys(given)) do wrong[#wrong + 1] = ("'%s' fits no linear layer of the model"):format(name) end
-  check.that(#wrong == 0, "%s: %s: %s", who, dir, check.problems(wrong))
-  check.that(next(values) ~= nil, "%s: %s has no adapters", who, dir)
-  add(m, options)
-  local state = {}
-  for ours, value in pairs(values) do state[ours .. ".lora_A"], state[ours .. ".lora_B"] = value[1], value[2] end
-  m:load_state_dict(state, {strict = false})
+  local adapted, trained, read = peft.read(who, m, rille._path(check.path(who, "the name of a folder", dir)))
+  add(m, adapted)
+  train_completely(m, trained)
+  read()
+  freeze(m)
   return m
 end
 
--- Returns t replicated on every device of its placement.
-local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
-
--- Returns A, B and the scaling of one adapter for a PEFT folder; nil if none of the parts has an adapter. parts: the
--- linear layers whose weights one tensor of the file joins.
-local function joined(row, parts)
-  local as, bs, rank, scaling = {}, {}, 0, nil
-  for _, p in ipairs(parts) do rank = rank + (getmetatable(p) == nn.LoRA and p.r or 0) end
-  if rank == 0 then return nil end
-  local before = 0
-  for _, p in ipairs(parts) do
-    if getmetatable(p) == nn.LoRA then
-      check.that(scaling == nil or scaling == p.scaling, "%s.save: adapters of '%s' must have one scaling, found %g and %g", who, row[1],
-        scaling or 0, p.scaling)
-      local b, n = replicated(p.lora_B), p.weight.shape[1]
-      local here = {placement = b.placement, sbp = "B", dtype = b.dtype}
-      scaling, as[#as + 1] = p.scaling, replicated(p.lora_A)
-      bs[#bs + 1] = #parts == 1 and b or rille.concat({rille.zeros({n, before}, here), b, rille.zeros({n, rank - before - p.r}, here)}, 1)
-      before = before + p.r
-    else
-      bs[#bs + 1] = rille.zeros{p.weight.shape[1], rank}
-    end
-  end
-  local state = {}
-  for k, b in ipairs(bs) do state[row[k + 1]] = b end
-  return #as == 1 and as[1] or rille.concat(as, 0), pieces.join(row, state), scaling
-end
-
--- Saves the adapters of a model as a PEFT folder.
+-- Saves the adapters, and the parameters that are trained completely, as a PEFT folder.
 function lora.save(m, dir)
   local where = who .. ".save"
   local list, paths = adapters(where, m)
-  dir = rille._path(check.path(where, "the name of a folder", dir), true)
-  local tensors, targets, ranks, alphas, turn, saved, unnamed = {}, {}, {}, {}, false, {}, {}
-  local first = list[1]
-  for _, row in ipairs(rows_of(m)) do
-    local parts = {}
-    for k = 2, #row do
-      local holder, key = pin.field(m, row[k])
-      parts[#parts + 1] = holder[key]
-      saved[holder[key]] = true
-    end
-    local a, b, scaling = joined(row, parts)
-    if a then
-      local name, rank = row[1], a.shape[1]
-      tensors[PREFIX .. name .. ".lora_A.weight"], tensors[PREFIX .. name .. ".lora_B.weight"] = a, b
-      targets[#targets + 1], turn = name, turn or row.turned or false
-      if rank ~= first.r then ranks[name] = rank end
-      if rank * scaling ~= first.r * first.scaling then alphas[name] = rank * scaling end
-    end
-  end
-  for i, part in ipairs(list) do if not saved[part] then unnamed[#unnamed + 1] = paths[i] end end
-  check.that(#unnamed == 0, "%s: %d of the %d adapters, such as '%s', have no name in PEFT's format for this kind of model, so they cannot be saved",
-    where, #unnamed, #list, unnamed[1])
-  rille.save(dir, tensors, {max_shard_size = "1000GB"})
-  os.rename(dir .. "/model.safetensors", dir .. "/adapter_model.safetensors")
-  rille._write(where, dir .. "/adapter_config.json", json.encode{peft_type = "LORA", task_type = "CAUSAL_LM", r = first.r,
-    lora_alpha = first.r * first.scaling, lora_dropout = first.dropout, target_modules = targets, bias = "none",
-    fan_in_fan_out = turn, inference_mode = true, rank_pattern = next(ranks) and ranks or nil,
-    alpha_pattern = next(alphas) and alphas or nil} .. "\n")
+  peft.write(where, m, rille._path(check.path(where, "the name of a folder", dir), true), list, paths)
 end
 
 -- ---- merging adapters and switching them off ----
 
 -- Adds the adapters to the weights (on = true, the default), or subtracts the adapters again.
 function lora.merge(m, on)
-  for _, part in ipairs((adapters(who .. ".merge", m))) do part:merge(on) end
+  local list = adapters(who .. ".merge", m)
+  for _, part in ipairs(list) do part:__check_merge() end
+  for _, part in ipairs(list) do part:merge(on) end
   return m
+end
+
+-- Returns t in the layout and dtype of another tensor.
+local function in_layout_of(like, t)
+  local where = layout.of(like)
+  if t.dtype ~= like.dtype then t = t:to(like.dtype) end
+  return layout.equal(t, where) and t or t:to_global(where)
+end
+
+-- Calls fn(...) while the parameters that are trained completely have the base model's values.
+local function with_base(m, fn, ...)
+  local own = {}
+  local undo <close> = setmetatable({}, {__close = function()
+    for one, t in pairs(own) do rawset(one.holder, one.key, t) end
+  end})
+  for _, one in ipairs(replaced[m] or {}) do
+    local t = one.holder[one.key]
+    own[one] = t
+    rawset(one.holder, one.key, in_layout_of(t, one.base))
+  end
+  return (function(...) return ... end)(fn(...))
 end
 
 -- Calls fn(...) with all adapters switched off, and returns its results.
 function lora.without(m, fn, ...)
   local list = adapters(who .. ".without", m)
   check.that(rille._is_callable(fn), "%s.without: the second argument must be a function, found %s", who, check.shown(fn))
-  return nn.LoRA.__without(list, fn, ...)
+  return nn.LoRA.__without(list, with_base, m, fn, ...)
 end
 
-local known = {r = 8, alpha = check.none, dropout = 0, rslora = false, targets = {"q_proj", "v_proj"}}
+-- ---- several sets of adapters for one model ----
+
+-- A set of adapters that are not in a model: layers (path -> nn.LoRA), trained (name -> parameter that is trained
+-- completely).
+local Set = {__name = "adapters"}
+
+local function check_set(where, set)
+  check.that(getmetatable(set) == Set, "%s: expected adapters, a result of rille.models.lora.swap, found %s", where, check.shown(set))
+  return set
+end
+
+local function is_like(a, b) return a.dtype == b.dtype and table.concat(a.shape, " ") == table.concat(b.shape, " ") end
+
+-- Checks that the layers of a set are in the model.
+local function check_fits(where, m, set)
+  for _, path in ipairs(check.sorted_keys(set.layers)) do
+    local holder, key = pin.field(m, path)
+    local part = set.layers[path]
+    local layer = rawget(holder, key)
+    check.that(type(layer) == "table" and (getmetatable(layer) == nn.LoRA or is_base(layer)), "%s: the model must have a layer '%s'", where, path)
+    for _, name in ipairs{"weight", "scale"} do
+      local old, new = part[name], layer[name]
+      check.that((old == nil) == (new == nil) and (not old or layout.equal(old, layout.of(new)) and is_like(old, new)),
+        "%s: the layer '%s' must have the shape and layout for which its adapter was made", where, path)
+    end
+  end
+end
+
+-- Takes all adapters off a model, and returns them as a set.
+local function take_off(where, m)
+  local set = setmetatable({layers = {}, trained = {}}, Set)
+  for path, part in m:named_modules() do
+    if getmetatable(part) == nn.LoRA then
+      check.that(not part.merged, "%s: the adapter of '%s' must not be merged; call rille.models.lora.merge(m, false) first", where, path)
+      set.layers[path] = part
+    end
+  end
+  for _, one in ipairs(replaced[m] or {}) do
+    set.trained[one.name] = one.holder[one.key]
+    one.holder[one.key] = in_layout_of(one.holder[one.key], one.base)
+  end
+  replaced[m] = nil
+  for path, part in pairs(set.layers) do
+    local holder, key = pin.field(m, path)
+    local layer = base_of[part]
+    layer.weight, layer.bias, layer.scale = part.weight, part.bias, part.scale
+    layer.training, pin.of[layer] = part.training, pin.of[part]
+    holder[key] = layer
+  end
+  return set
+end
+
+-- Puts the adapters of a set on a model that has none.
+local function put_on(m, set)
+  for path, part in pairs(set.layers) do
+    local holder, key = pin.field(m, path)
+    local layer = holder[key]
+    part.weight, part.bias, part.scale = layer.weight, layer.bias, layer.scale
+    part.training, pin.of[part], base_of[part] = layer.training, pin.of[part] or pin.of[layer], layer
+    holder[key] = part
+  end
+  for _, name in ipairs(check.sorted_keys(set.trained)) do replace(m, name, set.trained[name]) end
+end
+
+-- Replaces the adapters of a model by a set (none: removes them). Returns the adapters that the model had.
+function lora.swap(m, set)
+  local where = who .. ".swap"
+  check_model(where, m)
+  check.that(not rille._tracing(), "%s: adapters cannot be replaced within a compiled step", where)
+  if set ~= nil then check_fits(where, m, check_set(where, set)) end
+  local before = take_off(where, m)
+  if set then put_on(m, set) end
+  rille._generation()
+  return before
+end
+
+-- Returns an adapter whose update is the weighted sum of other adapters' updates. parts: list of {adapter, weight}.
+local function weighted_sum(where, path, parts)
+  local rank, as, bs, first = 0, {}, {}, parts[1][1]
+  for i, one in ipairs(parts) do
+    local part, weight = table.unpack(one)
+    check.that(not part.lora_magnitude and not part.lora_bias, "%s: the adapter of '%s' must have neither dora nor bias", where, path)
+    rank, as[i], bs[i] = rank + part.r, part.lora_A, part.lora_B * (weight * part.scaling)
+  end
+  local sum = nn.LoRA(base_of[first], {r = rank})
+  rille.no_grad(sum.load_state_dict, sum, {lora_A = rille.concat(as, 0), lora_B = rille.concat(bs, 1)}, {strict = false})
+  sum.tied, sum.dropout, pin.of[sum], base_of[sum] = first.tied, first.dropout, pin.of[first], base_of[first]
+  return sum
+end
+
+-- Returns a set of adapters whose updates are the weighted sums of the updates of other sets. list: list of {set, weight}.
+function lora.mix(list)
+  local where, parts, set = who .. ".mix", {}, setmetatable({layers = {}, trained = {}}, Set)
+  check.that(type(list) == "table" and #list > 0, "%s: expected a list of {adapters, weight}, found %s", where, check.shown(list))
+  for _, one in ipairs(list) do
+    check.that(type(one) == "table", "%s: expected a list of {adapters, weight}, found %s in it", where, check.shown(one))
+    check.finite(where, "a weight", one[2])
+    check.that(next(check_set(where, one[1]).trained) == nil, "%s: adapters with parameters that are trained completely have no weighted sum", where)
+    for path, part in pairs(one[1].layers) do
+      parts[path] = parts[path] or {}
+      table.insert(parts[path], {part, one[2]})
+    end
+  end
+  for path, of_path in pairs(parts) do set.layers[path] = weighted_sum(where, path, of_path) end
+  return set
+end
 
 return setmetatable(check.strict(who, lora), {
   __call = check.limited_call(who, function(_, m, given)
     check_model(who, m)
-    if type(given) == "string" then return load(m, given) end
-    local o, options = check.options(who, given, known), {}
-    for _, path in ipairs(targeted(m, o.targets)) do
-      options[path] = {r = o.r, alpha = o.alpha, dropout = o.dropout, rslora = o.rslora}
-    end
-    return add(m, options)
+    return type(given) == "string" and load(m, given) or create(m, given)
   end),
-  __index = function(_, name) check.fail("rille.models.lora has no '%s'; it has save, merge and without, and can be called", check.named(name)) end,
+  __index = function(_, name) check.fail("rille.models.lora has no '%s'; it has save, merge, without, swap and mix, and can be called", check.named(name)) end,
 })

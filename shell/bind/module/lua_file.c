@@ -462,6 +462,14 @@ make_save_folder(lua_State *L, const char *who, const char *path)
         complain(L, "%s: %s: cannot make the folder: %s", who, path, strerror(errno));
 }
 
+/* rille._make_folder(who, path): creates the folder if the path does not exist. */
+static int
+lua_make_folder(lua_State *L)
+{
+    make_save_folder(L, luaL_checkstring(L, 1), luaL_checkstring(L, 2));
+    return 0;
+}
+
 /* Creates the folder if it is missing, and claims it for this session's checkpoints. */
 static void
 claim_folder(lua_State *L, const char *who, const char *path)
@@ -661,16 +669,27 @@ file_read_text_call(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
-    {"load", file_load},       {"load_npy", load_npy},
-    {"_image", load_image},    {"save", lua_file_save},
-    {"_write", write_text},    {"_read", file_read_text_call},
-    {"_load", load_format},    {"_windows", load_windows},
-    {"_contents", contents},   {"_file_list", file_list},
-    {"_path", lua_path},       {"_checkpoint", checkpoint},
-    {"_verify", file_verify},  {"_finish", file_finish_call},
-    {"_list", list},           {"_may_save", may_save},
-    {"_random", random_state}, {"_parts", parts},
-    {"_of_parts", of_parts},   {NULL, NULL},
+    {"load", file_load},
+    {"load_npy", load_npy},
+    {"_image", load_image},
+    {"save", lua_file_save},
+    {"_write", write_text},
+    {"_read", file_read_text_call},
+    {"_load", load_format},
+    {"_windows", load_windows},
+    {"_contents", contents},
+    {"_file_list", file_list},
+    {"_path", lua_path},
+    {"_checkpoint", checkpoint},
+    {"_verify", file_verify},
+    {"_finish", file_finish_call},
+    {"_list", list},
+    {"_may_save", may_save},
+    {"_random", random_state},
+    {"_parts", parts},
+    {"_of_parts", of_parts},
+    {"_make_folder", lua_make_folder},
+    {NULL, NULL},
 };
 
 void

@@ -14,6 +14,7 @@
 #include "shell/bind/module/help.h"
 #include "shell/bind/module/lua_file.h"
 #include "shell/bind/module/lua_json.h"
+#include "shell/bind/module/lua_regex.h"
 #include "shell/bind/module/lua_stopping.h"
 #include "shell/bind/module/lua_tokenizer.h"
 #include "shell/bind/module/lua_tokens.h"
@@ -594,6 +595,7 @@ open_module(lua_State *L)
     tokens_open(L);
     tokenizers_open(L);
     json_open(L);
+    regex_open(L);
     help_open(L);
     workers_open(L);
     stopping_open(L);
