@@ -1,0 +1,148 @@
+/* append.c - replaces a sum over micro-batches of products by one product of appended operands. */
+#include "actors/plan/rewrite/append.h"
+
+#include "actors/plan/rewrite/rewrite.h"
+
+#include "kernels/op/base/table.h"
+#include "runtime/base/error.h"
+#include "sbp/rule.h"
+
+struct appender {
+    struct program *p;
+    struct arena tmp;
+    struct insertion *list; /* nodes that append an operand */
+    int32_t n;
+};
+
+static bool
+has_factor(const struct rule_operand *o, int f, int first)
+{
+    for (int d = first; d < o->ndim; d++)
+        for (int k = 0; k < o->dim[d].nfactor; k++)
+            if (o->dim[d].factor[k] == f) return true;
+    return false;
+}
+
+/* Returns true if dimension 0 of the operand is factor f alone, and no other dimension of the operand has f. */
+static bool
+begins_with(const struct rule_operand *o, int f)
+{
+    return !o->ignored && o->ndim > 0 && o->dim[0].nfactor == 1 && o->dim[0].factor[0] == f && !has_factor(o, f, 1);
+}
+
+/* Returns true if the call sums over dimension 0 of all operands that differ per micro-batch. No other operand may
+ * have the summed factor. */
+static bool
+sums_rows(const struct program *p, const struct prog_node *n, const struct rule *r)
+{
+    int f = -1;
+    for (int k = 0; k < n->nin && f < 0; k++)
+        if (ref_varies(p, n->in[k]) && r->operand[k].ndim > 0) f = r->operand[k].dim[0].factor[0];
+    if (f < 0 || r->factor[f].unsplit || r->factor[f].in_output) return false;
+    for (int k = 0; k < n->nin; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        bool fits = ref_varies(p, n->in[k]) ? begins_with(o, f) : o->ignored || !has_factor(o, f, 0);
+        if (!fits) return false;
+    }
+    return true;
+}
+
+/* Returns true if operand k can be appended: it is not fetched for each micro-batch, and its shards are equal. */
+static bool
+can_append(const struct program *p, const struct prog_node *n, int k)
+{
+    struct type t = ref_type(p, n->in[k]);
+    bool fetched = n->in[k].kind == REF_NODE && p->node[n->in[k].index].again;
+    return !fetched && layout_appends(n->want[k], &t);
+}
+
+/* Returns true if the operands that differ per micro-batch can be appended, and then take no more bytes than the
+ * result. */
+static bool
+is_small(const struct program *p, const struct prog_node *n)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < n->nin; k++) {
+        struct type t = ref_type(p, n->in[k]);
+        if (!ref_varies(p, n->in[k])) continue;
+        if (!can_append(p, n, k)) return false;
+        bytes += type_bytes(&t) * p->pieces;
+    }
+    return bytes <= type_bytes(&n->type[0]);
+}
+
+/* Returns true if one call can compute the sum of node n's results over the micro-batches. */
+static bool
+is_one_call(struct appender *a, const struct prog_node *n, const struct prog_node *sum, int64_t least)
+{
+    struct rule rule;
+    if (n->recompute || n->again || type_bytes(&n->type[0]) < least || sum->layout[0] != n->layout[0]) return false;
+    if (!type_equal(&sum->type[0], &n->type[0]) || !is_small(a->p, n)) return false;
+    struct call *c = program_call(a->p, n, &a->tmp);
+    if (call_infer(&a->tmp, c, &rule)) return err_clear(), false;
+    return type_equal(&c->out[0], &n->type[0]) && sums_rows(a->p, n, &rule);
+}
+
+/* Returns the node that appends operand k of node i; makes it unless an earlier node appends the same value in the
+ * same layout. */
+static struct ref
+appended(struct appender *a, int32_t i, int k)
+{
+    struct program *p = a->p;
+    const struct prog_node *n = &p->node[i];
+    const struct layout *l = n->want[k];
+    for (int32_t j = 0; j < a->n; j++)
+        if (ref_equal(a->list[j].node.in[0], n->in[k]) && a->list[j].node.layout[0] == l)
+            return (struct ref){.kind = REF_NODE, .index = p->nnode + j};
+    struct type t = ref_type(p, n->in[k]);
+    t.dim[0] *= p->pieces;
+    struct prog_node node = {.op = op_find("to_global"), .nin = 1, .nout = 1, .line = n->line, .phase = n->phase};
+    node.in = arena_dup(&p->arena, &n->in[k], sizeof n->in[k]);
+    node.want = node.layout = arena_dup(&p->arena, &l, sizeof l);
+    node.type = arena_dup(&p->arena, &t, sizeof t);
+    node.name = node.op->name;
+    node.piece = node.accumulate = node.append = true;
+    a->list[a->n] = (struct insertion){.node = node, .before = i};
+    return (struct ref){.kind = REF_NODE, .index = p->nnode + a->n++};
+}
+
+static void
+compute_once(struct appender *a, int32_t i)
+{
+    struct prog_node *n = &a->p->node[i];
+    for (int k = 0; k < n->nin; k++)
+        if (ref_varies(a->p, n->in[k])) rewrite_operand(a->p, i, k, appended(a, i, k));
+    n->piece = false;
+    n->phase = PHASE_BATCH;
+}
+
+/* Makes all readers of the sum read the node's result instead. */
+static void
+replace_sum(struct program *p, int32_t sum, int32_t by)
+{
+    for (int32_t i = 0; i < p->nnode; i++)
+        for (int k = 0; k < p->node[i].nin; k++)
+            if (p->node[i].in[k].kind == REF_NODE && p->node[i].in[k].index == sum)
+                rewrite_operand(p, i, k, (struct ref){.kind = REF_NODE, .index = by});
+    for (int32_t k = 0; k < p->nroot; k++)
+        if (p->root[k].ref.kind == REF_NODE && p->root[k].ref.index == sum) p->root[k].ref.index = by;
+}
+
+void
+append_operands(struct program *p, int64_t least)
+{
+    struct appender a = {.p = p};
+    int32_t most = 0;
+    if (p->pieces == 1) return;
+    const int32_t *sum = program_sums(p, &a.tmp);
+    for (int32_t i = 0; i < p->nnode; i++) most += sum[i] >= 0 ? p->node[i].nin : 0;
+    a.list = ARENA_ARRAY(&a.tmp, struct insertion, most + 1);
+    for (int32_t i = 0; i < p->nnode; i++) {
+        if (sum[i] < 0 || !p->node[i].piece || !is_one_call(&a, &p->node[i], &p->node[sum[i]], least)) continue;
+        compute_once(&a, i);
+        replace_sum(p, sum[i], i);
+    }
+    rewrite_insert(p, a.list, a.n);
+    rewrite_sweep(p);
+    arena_fini(&a.tmp);
+}
