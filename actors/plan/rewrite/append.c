@@ -128,6 +128,43 @@ replace_sum(struct program *p, int32_t sum, int32_t by)
         if (p->root[k].ref.kind == REF_NODE && p->root[k].ref.index == sum) p->root[k].ref.index = by;
 }
 
+/* ---- order after the last micro-batch ---- */
+
+/* Returns how often data moves between placements on its way from a sum over micro-batches to node i; -1: no sum is
+ * on the way. hops: the numbers of all nodes before i. */
+static int32_t
+hops_after_sums(const struct program *p, const int32_t *hops, int32_t i)
+{
+    const struct prog_node *n = &p->node[i];
+    int32_t most = -1;
+    for (int k = 0; k < n->nin; k++) {
+        struct ref r = n->in[k];
+        if (r.kind != REF_NODE || (hops[r.index] < 0 && !p->node[r.index].accumulate)) continue;
+        bool moves = p->node[r.index].layout[r.out]->place != n->layout[0]->place;
+        most = MAX(most, MAX(hops[r.index], 0) + moves);
+    }
+    return most;
+}
+
+/* Moves all nodes that run after the last micro-batch behind the others, those with fewer hops first. The order of
+ * nodes determines which results share memory: without this order, weight gradients would wait for the bytes of a
+ * gradient that another stage still reads. Does nothing if a micro-batch depends on a sum. */
+static void
+order_by_hops(struct program *p, struct arena *a)
+{
+    int32_t *hops = ARENA_ARRAY(a, int32_t, p->nnode + 1), *index = ARENA_ARRAY(a, int32_t, p->nnode + 1);
+    int32_t at = 0, most = -1;
+    for (int32_t i = 0; i < p->nnode; i++) {
+        hops[i] = hops_after_sums(p, hops, i);
+        if (hops[i] >= 0 && p->node[i].piece) return;
+        most = MAX(most, hops[i]);
+    }
+    for (int32_t level = -1; level <= most; level++)
+        for (int32_t i = 0; i < p->nnode; i++)
+            if (hops[i] == level) index[i] = at++;
+    rewrite_order(p, index);
+}
+
 void
 append_operands(struct program *p, int64_t least)
 {
@@ -144,5 +181,6 @@ append_operands(struct program *p, int64_t least)
     }
     rewrite_insert(p, a.list, a.n);
     rewrite_sweep(p);
+    if (a.n > 0) order_by_hops(p, &a.tmp);
     arena_fini(&a.tmp);
 }
