@@ -100,7 +100,7 @@ open_and_run(struct program *g, struct atlas *at, struct bench *b)
 static void
 close_and_free(struct bench *b)
 {
-    struct plan *p = b->run.plan;
+    struct plan *p = (struct plan *)(uintptr_t)b->run.plan;
     bench_close(b);
     plan_free(&p);
 }
