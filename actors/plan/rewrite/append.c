@@ -33,7 +33,7 @@ begins_with(const struct rule_operand *o, int f)
 /* Returns true if the call sums over dimension 0 of all operands that differ per micro-batch. No other operand may
  * have the summed factor. */
 static bool
-sums_rows(const struct program *p, const struct prog_node *n, const struct rule *r)
+sums_leading_rows(const struct program *p, const struct prog_node *n, const struct rule *r)
 {
     int f = -1;
     for (int k = 0; k < n->nin && f < 0; k++)
@@ -59,7 +59,7 @@ can_append(const struct program *p, const struct prog_node *n, int k)
 /* Returns true if the operands that differ per micro-batch can be appended, and then take no more bytes than the
  * result. */
 static bool
-is_small(const struct program *p, const struct prog_node *n)
+operands_are_small(const struct program *p, const struct prog_node *n)
 {
     int64_t bytes = 0;
     for (int k = 0; k < n->nin; k++) {
@@ -77,10 +77,10 @@ is_one_call(struct appender *a, const struct prog_node *n, const struct prog_nod
 {
     struct rule rule;
     if (n->recompute || n->again || type_bytes(&n->type[0]) < least || sum->layout[0] != n->layout[0]) return false;
-    if (!type_equal(&sum->type[0], &n->type[0]) || !is_small(a->p, n)) return false;
+    if (!type_equal(&sum->type[0], &n->type[0]) || !operands_are_small(a->p, n)) return false;
     struct call *c = program_call(a->p, n, &a->tmp);
     if (call_infer(&a->tmp, c, &rule)) return err_clear(), false;
-    return type_equal(&c->out[0], &n->type[0]) && sums_rows(a->p, n, &rule);
+    return type_equal(&c->out[0], &n->type[0]) && sums_leading_rows(a->p, n, &rule);
 }
 
 /* Returns the node that appends operand k of node i; makes it unless an earlier node appends the same value in the
