@@ -51,6 +51,24 @@ for _, case in ipairs(cases) do
   end
 end
 
+tap.group("a weight with two uses has one gradient", function()
+  local function tied(pieces)
+    local weight = integers({VOCAB, WIDTH}, 3, one, "B"):detach():requires_grad_(true)
+    local ids = rille.arange(8):reshape{4, 2}:to_global{placement = one, sbp = "B"} * 7 % 11
+    local step = rille.graph(function(x)
+      return tap_backward(x:embedding(weight):matmul(weight:transpose(0, 1)):relu():sum())
+    end, {micro_batches = pieces})
+    step(ids)
+    return {weight.grad, weight.grad}, tostring(step:plan())
+  end
+  local want = tied(1)
+  for _, pieces in ipairs{2, 4} do
+    local found, plan = tied(pieces)
+    tap.ok(same(found, want), pieces .. " micro-batches: the gradient is that of one batch")
+    tap.ok(plan:find("contract+index_add_to", 1, true), "and is computed once", plan)
+  end
+end)
+
 tap.group("gradients are summed over micro-batches", function()
   local want = gradients({one, one}, 1, 200, "B")
   local found, plan = gradients({one, one}, 2, 200, "B")

@@ -9,8 +9,8 @@
 
 struct appender {
     struct program *p;
-    struct arena tmp;
-    struct insertion *list; /* nodes that append an operand */
+    struct arena *tmp;
+    struct insertion *list; /* nodes that append or sum an operand */
     int32_t n;
 };
 
@@ -30,18 +30,41 @@ begins_with(const struct rule_operand *o, int f)
     return !o->ignored && o->ndim > 0 && o->dim[0].nfactor == 1 && o->dim[0].factor[0] == f && !has_factor(o, f, 1);
 }
 
-/* Returns true if the call sums over dimension 0 of all operands that differ per micro-batch. No other operand may
- * have the summed factor. */
+/* Returns the factor that the call sums and that dimension 0 of an operand has, where the operand differs per
+ * micro-batch; -1: none. */
+static int
+summed_factor(const struct program *p, const struct prog_node *n, const struct rule *r)
+{
+    for (int k = 0; k < n->nin; k++) {
+        const struct rule_operand *o = &r->operand[k];
+        if (!ref_varies(p, n->in[k]) || o->ignored || o->ndim == 0 || o->dim[0].nfactor != 1) continue;
+        const struct rule_factor *f = &r->factor[o->dim[0].factor[0]];
+        if (!f->in_output && !f->unsplit) return o->dim[0].factor[0];
+    }
+    return -1;
+}
+
+/* Returns true if the result is operand k plus a sum over the summed factor, so that the operand may be summed over
+ * the micro-batches first. The operator's record says that the result is linear in both together. */
+static bool
+is_addend(const struct program *p, const struct prog_node *n, int k)
+{
+    const char *linear = n->op->partial.linear;
+    bool whole = ref_varies(p, n->in[k]) && ref_type(p, n->in[k]).dtype == DT_F32;
+    return whole && k < n->op->ninplace && linear && linear[0] == '0' + k && linear[1] && linear[1] != '|';
+}
+
+/* Returns true if the call sums over dimension 0 of the operands that differ per micro-batch, except addends. No other
+ * operand may have the summed factor. */
 static bool
 sums_leading_rows(const struct program *p, const struct prog_node *n, const struct rule *r)
 {
-    int f = -1;
-    for (int k = 0; k < n->nin && f < 0; k++)
-        if (ref_varies(p, n->in[k]) && r->operand[k].ndim > 0) f = r->operand[k].dim[0].factor[0];
-    if (f < 0 || r->factor[f].unsplit || r->factor[f].in_output) return false;
+    int f = summed_factor(p, n, r);
+    if (f < 0) return false;
     for (int k = 0; k < n->nin; k++) {
         const struct rule_operand *o = &r->operand[k];
-        bool fits = ref_varies(p, n->in[k]) ? begins_with(o, f) : o->ignored || !has_factor(o, f, 0);
+        bool without = o->ignored || !has_factor(o, f, 0);
+        bool fits = !ref_varies(p, n->in[k]) || is_addend(p, n, k) ? without : begins_with(o, f);
         if (!fits) return false;
     }
     return true;
@@ -64,7 +87,7 @@ operands_are_small(const struct program *p, const struct prog_node *n)
     int64_t bytes = 0;
     for (int k = 0; k < n->nin; k++) {
         struct type t = ref_type(p, n->in[k]);
-        if (!ref_varies(p, n->in[k])) continue;
+        if (!ref_varies(p, n->in[k]) || is_addend(p, n, k)) continue;
         if (!can_append(p, n, k)) return false;
         bytes += type_bytes(&t) * p->pieces;
     }
@@ -78,30 +101,34 @@ is_one_call(struct appender *a, const struct prog_node *n, const struct prog_nod
     struct rule rule;
     if (n->recompute || n->again || type_bytes(&n->type[0]) < least || sum->layout[0] != n->layout[0]) return false;
     if (!type_equal(&sum->type[0], &n->type[0]) || !operands_are_small(a->p, n)) return false;
-    struct call *c = program_call(a->p, n, &a->tmp);
-    if (call_infer(&a->tmp, c, &rule)) return err_clear(), false;
+    struct call *c = program_call(a->p, n, a->tmp);
+    if (call_infer(a->tmp, c, &rule)) return err_clear(), false;
     return type_equal(&c->out[0], &n->type[0]) && sums_leading_rows(a->p, n, &rule);
 }
 
-/* Returns the node that appends operand k of node i; makes it unless an earlier node appends the same value in the
- * same layout. */
+/* Returns the node that appends operand k of node i, or sums an addend; makes it unless an earlier node does the same
+ * with this value in this layout. */
 static struct ref
-appended(struct appender *a, int32_t i, int k)
+combined(struct appender *a, int32_t i, int k)
 {
     struct program *p = a->p;
     const struct prog_node *n = &p->node[i];
     const struct layout *l = n->want[k];
-    for (int32_t j = 0; j < a->n; j++)
-        if (ref_equal(a->list[j].node.in[0], n->in[k]) && a->list[j].node.layout[0] == l)
+    bool append = !is_addend(p, n, k);
+    for (int32_t j = 0; j < a->n; j++) {
+        const struct prog_node *m = &a->list[j].node;
+        if (ref_equal(m->in[0], n->in[k]) && m->layout[0] == l && m->append == append)
             return (struct ref){.kind = REF_NODE, .index = p->nnode + j};
+    }
     struct type t = ref_type(p, n->in[k]);
-    t.dim[0] *= p->pieces;
+    if (append) t.dim[0] *= p->pieces;
     struct prog_node node = {.op = op_find("to_global"), .nin = 1, .nout = 1, .line = n->line, .phase = n->phase};
     node.in = arena_dup(&p->arena, &n->in[k], sizeof n->in[k]);
     node.want = node.layout = arena_dup(&p->arena, &l, sizeof l);
     node.type = arena_dup(&p->arena, &t, sizeof t);
     node.name = node.op->name;
-    node.piece = node.accumulate = node.append = true;
+    node.piece = node.accumulate = true;
+    node.append = append;
     a->list[a->n] = (struct insertion){.node = node, .before = i};
     return (struct ref){.kind = REF_NODE, .index = p->nnode + a->n++};
 }
@@ -111,7 +138,7 @@ compute_once(struct appender *a, int32_t i)
 {
     struct prog_node *n = &a->p->node[i];
     for (int k = 0; k < n->nin; k++)
-        if (ref_varies(a->p, n->in[k])) rewrite_operand(a->p, i, k, appended(a, i, k));
+        if (ref_varies(a->p, n->in[k])) rewrite_operand(a->p, i, k, combined(a, i, k));
     n->piece = false;
     n->phase = PHASE_BATCH;
 }
@@ -165,15 +192,15 @@ order_by_hops(struct program *p, struct arena *a)
     rewrite_order(p, index);
 }
 
-void
-append_operands(struct program *p, int64_t least)
+/* Rewrites each sum whose addends one call can compute. Returns the number of inserted nodes. */
+static int32_t
+append_once(struct program *p, int64_t least, struct arena *tmp)
 {
-    struct appender a = {.p = p};
+    struct appender a = {.p = p, .tmp = tmp};
     int32_t most = 0;
-    if (p->pieces == 1) return;
-    const int32_t *sum = program_sums(p, &a.tmp);
+    const int32_t *sum = program_sums(p, tmp);
     for (int32_t i = 0; i < p->nnode; i++) most += sum[i] >= 0 ? p->node[i].nin : 0;
-    a.list = ARENA_ARRAY(&a.tmp, struct insertion, most + 1);
+    a.list = ARENA_ARRAY(tmp, struct insertion, most + 1);
     for (int32_t i = 0; i < p->nnode; i++) {
         if (sum[i] < 0 || !p->node[i].piece || !is_one_call(&a, &p->node[i], &p->node[sum[i]], least)) continue;
         compute_once(&a, i);
@@ -181,6 +208,16 @@ append_operands(struct program *p, int64_t least)
     }
     rewrite_insert(p, a.list, a.n);
     rewrite_sweep(p);
-    if (a.n > 0) order_by_hops(p, &a.tmp);
-    arena_fini(&a.tmp);
+    return a.n;
+}
+
+void
+append_operands(struct program *p, int64_t least)
+{
+    struct arena tmp = {0};
+    bool any = false;
+    /* a call whose addend is summed first makes another sum */
+    while (p->pieces > 1 && append_once(p, least, &tmp) > 0) any = true;
+    if (any) order_by_hops(p, &tmp);
+    arena_fini(&tmp);
 }
