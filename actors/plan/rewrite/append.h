@@ -5,7 +5,8 @@
  * each other along dimension 0, and computes the product once, after the last micro-batch. The summed factor becomes
  * longer, so the result is the same sum in another grouping. The operator's dimension rule must say that dimension 0
  * of the operands is summed. An operand to which the result is added (index_add_to) is summed over the micro-batches
- * first. The appended operands take no more bytes than the gradient. bench/results has measurements (gpt2). The program must not be shared yet; call it on the thread that makes the program. */
+ * first. The appended operands take no more bytes than the gradient. bench/results has measurements (gpt2). The program
+ * must not be shared yet; call it on the thread that makes the program. */
 #ifndef RILLE_PLAN_APPEND_H
 #define RILLE_PLAN_APPEND_H
 
