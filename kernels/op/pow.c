@@ -40,8 +40,19 @@ cube(int64_t n, const float *x, float *y)
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * x[i] * x[i];
 }
 
-/* Computes the powers of a block. If all exponents of the block are 2, or all are 3, multiplies instead of calling
- * pow, because that is faster. */
+/* Computes x^(whole + 1/2) in double precision, as pow() does: the root of -0 is 0, that of -infinity is infinity. */
+VECTOR static void
+half_power(int64_t n, const float *x, int whole, float *y)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double a = fabs((double)x[i]), square = whole & 2 ? a * a : 1;
+        double power = sqrt(a) * square * (whole & 1 ? a : 1);
+        y[i] = x[i] < 0 && a != INFINITY ? NAN : (float)power;
+    }
+}
+
+/* Computes the powers of a block. If all exponents of the block are 2, or all are 3, or all are one of 1/2, 3/2, 5/2
+ * and 7/2, multiplies instead of calling pow, because that is faster: x^2.5 takes 0.27 ns instead of 1.6, Zen 5. */
 static void
 block(const struct call *c, int64_t n, const float *const *x, float *y)
 {
@@ -52,6 +63,11 @@ block(const struct call *c, int64_t n, const float *const *x, float *y)
     }
     if (v[0] == 3 && all_are(n, v, 3)) {
         cube(n, u, y);
+        return;
+    }
+    float whole = v[0] - 0.5f;
+    if (whole >= 0 && whole <= 3 && rintf(whole) == whole && all_are(n, v, v[0])) {
+        half_power(n, u, (int)whole, y);
         return;
     }
     f32_by_f64(f64_pow_few, c, n, 2, x, y);

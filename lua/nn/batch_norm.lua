@@ -37,14 +37,13 @@ end
 -- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, and the mean. If the mean is far from 0, its rounding error matters. This
--- error equals the mean of (x - mean), so that mean is subtracted as well. The first mean cancels out of the result,
--- so it needs no gradient.
+-- Returns x minus its mean per channel, that mean, and the mean of the differences. If the mean is far from 0, its
+-- rounding error matters; this error equals the mean of the differences. The first mean cancels out of the result, so
+-- it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)
-  local rest = near:mean{axis = {0, 2, 3}}
-  return near - across(rest), mean + rest
+  return near, mean, near:mean{axis = {0, 2, 3}}
 end
 
 -- Normalises x, (batch, channels, h, w).
@@ -52,21 +51,22 @@ local function normalize(self, x)
   local channels = self.weight.shape[1]
   check.that(x.shape[2] == channels, "%s: input must have %d channels, its dimension 1, found %d", self.__name, channels, x.shape[2])
   local function across(t) return t:reshape{1, channels, 1, 1} end
-  local function normalized(near, var)
+  -- rest: the mean of near
+  local function normalized(near, rest, var)
     local scale = (var + self.eps):rsqrt() * self.weight
-    local y = near * across(scale) + across(self.bias)
+    local y = near * across(scale) + across(self.bias - rest * scale)
     return self.weight.dtype == x.dtype and y:to(x.dtype) or y
   end
-  if not self.training then return normalized(wide(x) - across(self.running_mean), wide(self.running_var)) end
+  if not self.training then return normalized(wide(x) - across(self.running_mean), 0, wide(self.running_var)) end
   return rille.per_micro_batch(function()
     local n = x:numel() // channels
-    local near, mean = centered(x, across)
-    local var = near:square():mean{axis = {0, 2, 3}}
+    local near, mean, rest = centered(x, across)
+    local var = near:square():mean{axis = {0, 2, 3}} - rest:square()
     if n > 0 then
-      follow(self.running_mean, mean, self.momentum)
+      follow(self.running_mean, mean + rest, self.momentum)
       follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
     end
-    return normalized(near, var)
+    return normalized(near, rest, var)
   end)
 end
 

@@ -120,6 +120,15 @@ layout_has_partial(const struct layout *l)
 }
 
 bool
+layout_appends(const struct layout *l, const struct type *t)
+{
+    int64_t ranks = 1;
+    for (int i = 0; i < l->place->naxis; i++)
+        if (l->sbp[i].kind == SBP_S && l->sbp[i].axis == 0) ranks *= l->place->axis[i];
+    return t->ndim > 0 && t->dim[0] % ranks == 0 && !layout_has_partial(l);
+}
+
+bool
 box_equal(const struct box *a, const struct box *b, int ndim)
 {
     if (box_numel(a, ndim) == 0 && box_numel(b, ndim) == 0) return true;

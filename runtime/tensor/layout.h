@@ -89,6 +89,9 @@ bool layout_has_partial(const struct layout *l);
 /* Returns the reduction of the partial axes of l; RED_NONE: no axis is partial. An axis with one rank is never
  * partial. */
 enum reduce layout_partial(const struct layout *l);
+/* Returns true if shards of several values of type t can be appended along dimension 0: all shards of a value have
+ * equally many rows, and no axis is partial. */
+bool layout_appends(const struct layout *l, const struct type *t);
 /* Returns true if every device holds exactly the same bytes under both layouts, so that a conversion moves nothing.
  * The layouts are identical, or have the same devices and boxes and no P on an axis with more than one rank. */
 bool layout_same_boxes(const struct layout *a, const struct layout *b, const struct type *t);

@@ -5,7 +5,10 @@
  * selects the function of that name. Doubles are tested with random values (kernels/cpu/math/vmath_f64.h). */
 #include "kernels/cpu/math/vmath.h"
 #include "kernels/cpu/math/vmath_f64.h"
+#include "runtime/graph/op.h"
 #include "t/lib/tap.h"
+
+extern const struct op op_pow;
 
 enum { BLOCK = 1000, BLOCKS = 100 };
 
@@ -284,6 +287,36 @@ powers(int64_t n, const float *x, const float *z, float *y)
     f32_by_f64(f64_pow_few, &c, n, 2, (const float *const[]){x, z}, y);
 }
 
+/* Returns true if y is x^z, rounded to f32. */
+static bool
+is_power(float x, float z, float y)
+{
+    float want = (float)pow((double)x, (double)z);
+    bool same = isnan(want) ? isnan(y) : y == want && signbit(y) == signbit(want);
+    if (!same) diag("%g^%g is %g, not %g", x, z, y, want);
+    return same;
+}
+
+/* Tries the exponents 1/2, 3/2, 5/2 and 7/2, for which the operator multiplies roots. */
+static void
+try_half_powers(const float *ends, int nend, uint64_t *random)
+{
+    const struct call c = {.op = &op_pow};
+    float x[BLOCK], z[BLOCK], y[BLOCK];
+    int wrong = 0;
+    for (int whole = 0; whole < 4; whole++)
+        for (int b = 0; b < BLOCKS / 8; b++) {
+            for (int i = 0; i < BLOCK; i++) {
+                x[i] = (float)exp2((double)(next_random(random) >> 11) * 0x1p-53 * 60 - 30);
+                z[i] = (float)whole + 0.5f;
+            }
+            memcpy(x, ends, sizeof *ends * (size_t)nend);
+            op_pow.eltwise.block_f32(&c, BLOCK, (const float *const[]){x, z}, y);
+            for (int i = 0; i < BLOCK; i++) wrong += !is_power(x[i], z[i], y[i]);
+        }
+    is_int(wrong, 0, "powers with half of an odd number as exponent are C's, rounded");
+}
+
 static void
 try_powers(uint64_t *random)
 {
@@ -310,7 +343,7 @@ try_powers(uint64_t *random)
 
 /* Tries every pair of numbers that pow treats specially. */
 static void
-try_ends_of_powers(void)
+try_ends_of_powers(uint64_t *random)
 {
     static const float ends[] = {0,    -0.0f,    1,         -1,       0.5f,      -0.5f,       2,
                                  -2,   3,        -3,        2.5,      -2.5,      1e30f,       1e9,
@@ -322,14 +355,10 @@ try_ends_of_powers(void)
     for (int k = 0; k < N; k++) {
         for (int i = 0; i < N; i++) x[i] = ends[k];
         powers(N, x, ends, y);
-        for (int i = 0; i < N; i++) {
-            float want = (float)pow((double)x[i], (double)ends[i]);
-            bool same = isnan(want) ? isnan(y[i]) : y[i] == want && signbit(y[i]) == signbit(want);
-            wrong += !same;
-            if (!same) diag("%g^%g is %g, not %g", x[i], ends[i], y[i], want);
-        }
+        for (int i = 0; i < N; i++) wrong += !is_power(x[i], ends[i], y[i]);
     }
     is_int(wrong, 0, "powers equal C's pow at zeros, ones, infinities, NaN, and whole and odd exponents");
+    try_half_powers(ends, N, random);
 }
 
 int
@@ -346,6 +375,6 @@ main(int argc, char **argv)
     for (size_t i = 0; i < sizeof ranges_f64 / sizeof *ranges_f64; i++) try_range_f64(&ranges_f64[i], &random);
     try_ends_f64();
     try_powers(&random);
-    try_ends_of_powers();
+    try_ends_of_powers(&random);
     return done();
 }

@@ -146,19 +146,6 @@ program_of(struct rille_session *s, int i)
     return g;
 }
 
-static bool
-same_in_parts(const struct bench *whole, const struct str *bytes, const struct cut *c, struct atlas *at)
-{
-    struct parts x = {0};
-    parts_map(&x, c);
-    bool good = !parts_compile(&x, bytes, at) && !parts_connect(&x) && !parts_open(&x, 1);
-    good = good && parts_run(&x) == 0;
-    if (!good) diag("%d partitions: %s", x.n, err_text());
-    good = good && parts_agree(&x, whole);
-    parts_close(&x);
-    return good;
-}
-
 static void
 try_row(struct rille_session *s, int i)
 {

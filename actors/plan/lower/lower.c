@@ -383,15 +383,15 @@ single_launches(struct lower *l, int device, struct task *t)
     struct cuda_launch *copies = NULL, *adds = NULL;
     if (!(device_kind(device)->flags & COMPILES)) return 0;
     TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 1, &pair[1], &pair[0], false, &copies));
-    if (t->kind->flags & KIND_ONCE_A_BATCH)
+    if (t->kind->flags & KIND_ONCE_A_BATCH && !(t->kind->flags & KIND_APPENDS))
         TRY(cuda_launch_combine(&l->plan->arena, RED_SUM, 2, pair, &pair[0], false, &adds));
     t->copies = copies;
     t->adds = adds;
     return 0;
 }
 
-/* Makes a task with one argument: the task adds the argument to a sum, or makes a dense copy of a window. type:
- * type of the task's result. */
+/* Makes a task with one argument: the task adds the argument to a sum, appends it to earlier ones, or makes a dense
+ * copy of a window. type: type of the task's result; of a task that appends, the part for one micro-batch. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)
@@ -404,7 +404,8 @@ single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const
     d->task.name = kind->name;
     d->task.source = v->part[own].view;
     d->task.threads = lower_team(l, 0, 2 * (double)type_bytes(&local));
-    draft_out(l, d, type_bytes(&local), kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
+    draft_out(l, d, type_bytes(&local) * (kind->flags & KIND_APPENDS ? l->program->pieces : 1),
+              kind->flags & KIND_ONCE_A_BATCH ? l->program->pieces : 1);
     d->task.nresult = 1;
     TRY(single_launches(l, p->kind, &d->task));
     draft_args(l, *id, 1);
@@ -472,7 +473,8 @@ lower_node(struct lower *l, int32_t node)
         struct part *out = &l->node_val[to * OP_OUT]->part[own];
         int32_t id;
         if (n->accumulate) {
-            TRY(single_task(l, &kind_accumulate, in[0], &n->type[0], own, true, &id));
+            TRY(single_task(l, n->append ? &kind_append : &kind_accumulate, in[0],
+                            n->append ? &in[0]->type : &n->type[0], own, true, &id));
             part_is_result(out, id, 0);
         } else if (n->op->flags & OP_VIEW) {
             TRY(view_part(l, node, c.call, in[0], own, out));

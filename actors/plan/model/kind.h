@@ -40,6 +40,8 @@ enum kind_flags {
     KIND_NODE = 4, /* the task computes a program node or a chain; its results are the node's results */
     /* the task publishes its results once per batch, even if it reads data of each micro-batch */
     KIND_ONCE_A_BATCH = 8,
+    /* with KIND_ONCE_A_BATCH: a result has the values of all micro-batches, one after the other */
+    KIND_APPENDS = 4096,
     KIND_ALIAS = 16,    /* the task's result may be stored in another task's register (where.kind IN_TASK) */
     KIND_WRITES = 32,   /* the task writes bytes into its results' registers */
     KIND_ORDER = 64,    /* the task has no results and only orders other tasks */

@@ -113,7 +113,8 @@ program_sums(const struct program *p, struct arena *a)
         for (int32_t k = 0; k < p->node[j].nin; k++) {
             struct ref r = p->node[j].in[k];
             if (r.kind != REF_NODE || r.index < 0 || r.index >= j) continue;
-            sum[r.index] = p->node[j].accumulate && sum[r.index] == UNREAD ? j : NONE;
+            bool sums = p->node[j].accumulate && !p->node[j].append;
+            sum[r.index] = sums && sum[r.index] == UNREAD ? j : NONE;
         }
     for (int32_t i = 0; i < p->nnode; i++) sum[i] = MAX(sum[i], NONE);
     return sum;
@@ -139,7 +140,7 @@ program_wide(const struct program *p, struct arena *a)
     for (int32_t k = 0; k < p->nroot; k++)
         if ((at = bits_of(p, wide, p->root[k].ref))) *at &= ~(1u << p->root[k].ref.out);
     for (int32_t j = 0; j < p->nnode; j++) {
-        bool sums = p->node[j].accumulate && p->node[j].type[0].dtype == DT_F32;
+        bool sums = p->node[j].accumulate && !p->node[j].append && p->node[j].type[0].dtype == DT_F32;
         for (int32_t k = 0; k < p->node[j].nin; k++) {
             struct ref r = p->node[j].in[k];
             if (!sums && (at = bits_of(p, wide, r))) *at &= ~(1u << r.out);

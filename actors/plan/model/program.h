@@ -47,6 +47,9 @@ struct prog_node {
     uint8_t phase;    /* enum node_phase */
     bool piece;       /* runs once per micro-batch */
     bool accumulate;  /* the result is summed over the micro-batches, in their order */
+    /* with accumulate: the values of the micro-batches are not summed, but appended to each other along dimension 0
+     * of every shard (append.h) */
+    bool append;
     /* recomputed node: 1 + index of the original node, in whose stage this node runs, too. If the program does not
      * contain the original: 1 + index of this node. 0: not a recomputation */
     int32_t recompute;

@@ -295,6 +295,7 @@ each_node(struct wire *w, struct prog_node *n)
     TRY(each_u8(w, &n->phase, PHASE_BATCH));
     TRY(each_bool(w, &n->piece));
     TRY(each_bool(w, &n->accumulate));
+    TRY(each_bool(w, &n->append));
     TRY(each_bool(w, &n->asked));
     TRY(each_i32(w, &n->again, 0, INT32_MAX));
     TRY(each_i32(w, &n->recompute, 0, INT32_MAX));

@@ -102,7 +102,7 @@ make_move_node(struct bringer *b, int32_t i, struct ref r, const struct type *t,
     n.in = arena_dup(a, &r, sizeof r);
     n.want = n.layout = arena_dup(a, &to, sizeof to);
     n.type = arena_dup(a, t, sizeof *t);
-    n.accumulate = false;
+    n.accumulate = n.append = false;
     n.recompute = 0;
     n.asked = true;
     n.again = i + 1;

@@ -20,7 +20,7 @@ rewrite_move(struct program *p, int32_t *room, struct ref r, const struct layout
     n->in = arena_dup(&p->arena, &r, sizeof r);
     n->want = n->layout = arena_dup(&p->arena, &to, sizeof to);
     n->type = t;
-    n->accumulate = n->asked = false;
+    n->accumulate = n->append = n->asked = false;
     n->recompute = 0;
     n->strategy = NULL;
     n->name = n->op->name;

@@ -116,6 +116,8 @@ check_operands(const struct program *g, int32_t i)
     if (n->again < 0 || n->again > i + 1) return node_fail(g, i, "the node of a fetch must not be %d", (int)n->again);
     if (n->recompute < 0 || n->recompute > g->nnode)
         return node_fail(g, i, "the recomputed node must not be %d", (int)n->recompute);
+    if (n->append && !(n->accumulate && n->op->flags & OP_MOVE))
+        return node_fail(g, i, "appends micro-batches, but is no move that combines them");
     if (n->accumulate && !n->piece)
         return node_fail(g, i, "sums over micro-batches, but is not computed for each micro-batch");
     for (int32_t k = 0; k < n->nin; k++) {
@@ -331,6 +333,18 @@ check_recomputed(const struct program *g, int32_t i)
     return same ? 0 : node_fail(g, i, "recomputes node %d, but by another call", (int)n->recompute - 1);
 }
 
+/* Checks the type of a node that appends the values of all micro-batches. */
+static int
+check_append(const struct program *g, int32_t i, struct type t)
+{
+    const struct prog_node *n = &g->node[i];
+    if (!layout_appends(n->layout[0], &t))
+        return node_fail(g, i, "appends micro-batches whose shards do not have equally many rows");
+    if (__builtin_mul_overflow(t.dim[0], (int64_t)g->pieces, &t.dim[0]))
+        return node_fail(g, i, "appends more rows than a tensor can have");
+    return same_types(g, i, &t);
+}
+
 static int
 check_program_node(struct derivations *s, int32_t i)
 {
@@ -343,6 +357,7 @@ check_program_node(struct derivations *s, int32_t i)
     for (int k = 0; n->attr && k < op_nattr(n->op); k++) TRY(check_attr(g, i, k));
     if (n->op->flags & OP_MOVE) {
         struct type t = ref_type(g, n->in[0]);
+        if (n->append && is_tensor_ref(n->in[0])) return check_append(g, i, t);
         /* A sum over micro-batches is f32 if the summed values are of half precision. */
         if (n->accumulate && dtype_is_half((enum dtype)t.dtype) && n->type[0].dtype == DT_F32) t.dtype = DT_F32;
         return is_tensor_ref(n->in[0]) ? same_types(g, i, &t)

@@ -337,12 +337,13 @@ value_sum(struct values *s, int32_t task)
     return value_kernel(s, task);
 }
 
-/* Proves a task that only adds or copies: its single argument must be the shard of value r, in layout l, at the
- * task's position. whole: type of the result's complete tensor. */
+/* Proves a task that only adds, appends or copies: its single argument must be the shard of value r, in layout l, at
+ * the task's position. whole: type of the complete tensor that an act writes. */
 static int
 check_single(struct values *s, int32_t task, struct ref r, const struct layout *l, const struct type *whole,
              struct ref result, const void **version)
 {
+    int64_t times = s->v->plan->task[task].kind->flags & KIND_APPENDS ? s->v->plan->pieces : 1;
     const struct task *t = &s->v->plan->task[task];
     struct type local;
     struct view view;
@@ -353,15 +354,15 @@ check_single(struct values *s, int32_t task, struct ref r, const struct layout *
     if (!t->type || !type_equal(t->type, &local))
         return proof_fail(s->v, task, "the type of its result must be that of its shard");
     if (!view_same(t->source, &view)) return proof_fail(s->v, task, "the view of its source must be that of its shard");
-    TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, type_bytes(&local)));
+    TRY(proof_same(s->v, task, "size of a result", t->out[0].bytes, type_bytes(&local) * times));
     *value_result(s, task, 0) = (struct content){.ref = result, .layout = l, .pos = t->pos};
     return 0;
 }
 
-/* Proves a task that adds to a sum over micro-batches. s->sum is the program node of the sum; nodes of sums are
- * proved in program order. The task's own node computes the addend. */
-int
-value_accumulate(struct values *s, int32_t task)
+/* Proves a task that adds to a sum over micro-batches, or appends to the values of earlier micro-batches. s->sum is
+ * the program node of the sum; nodes of sums are proved in program order. The task's own node computes the addend. */
+static int
+check_sum(struct values *s, int32_t task, bool append)
 {
     const struct program *g = s->v->plan->program;
     s->sum = MAX(s->sum, 0);
@@ -371,10 +372,24 @@ value_accumulate(struct values *s, int32_t task)
         s->sum++;
     if (s->sum == g->nnode) return proof_fail(s->v, task, "the program has no such sum over micro-batches");
     const struct prog_node *n = &g->node[s->sum];
+    struct type each = n->append ? ref_type(g, n->in[0]) : n->type[0];
+    TRY(proof_same(s->v, task, "flag \"appends\"", append, n->append));
     TRY(next_position(s, task, s->sum));
     TRY(value_rate(s, task, true, s->v->plan->pieces));
-    return check_single(s, task, n->in[0], n->layout[0], &n->type[0], (struct ref){.kind = REF_NODE, .index = s->sum},
+    return check_single(s, task, n->in[0], n->layout[0], &each, (struct ref){.kind = REF_NODE, .index = s->sum},
                         &s->node_version[s->sum]);
+}
+
+int
+value_accumulate(struct values *s, int32_t task)
+{
+    return check_sum(s, task, false);
+}
+
+int
+value_append(struct values *s, int32_t task)
+{
+    return check_sum(s, task, true);
 }
 
 /* Returns true if the task's argument already is the value that the task must write to the root. */

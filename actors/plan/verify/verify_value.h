@@ -56,6 +56,7 @@ struct values {
 struct fuse_arg value_chain_source(const struct plan_chain *c, int32_t member, const struct prog_node *n, int32_t k);
 int value_compute(struct values *s, int32_t task);
 int value_accumulate(struct values *s, int32_t task);
+int value_append(struct values *s, int32_t task);
 int value_sum(struct values *s, int32_t task);
 int value_copy(struct values *s, int32_t task);
 

@@ -16,6 +16,7 @@
 
 #include "actors/plan/sim/account.h"
 #include "actors/plan/sim/schedule_search.h"
+#include "actors/plan/rewrite/append.h"
 #include "actors/plan/rewrite/hoist.h"
 #include "actors/plan/sim/plan_sim.h"
 #include "actors/plan/rewrite/recompute.h"
@@ -75,7 +76,8 @@ assign_program(struct fitter *f, struct program *p)
 }
 
 /* Returns a new program with layouts, which recomputes the share parts[i] of stage i (NULL: no shares). If a
- * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. */
+ * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. With a
+ * memory limit, operands are not appended, because they take memory. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -86,6 +88,7 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p);
     if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
     if (!*status) *status = planned_offload(f->g, p, f->o);
+    if (!*status && !f->o->auto_parallel && !f->limit) append_operands(p, APPEND_LEAST);
     if (!*status && !f->o->auto_parallel) hoist_casts(p);
     if (*status) program_free(&p);
     return p;

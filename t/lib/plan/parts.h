@@ -349,6 +349,20 @@ parts_agree(const struct parts *x, const struct bench *whole)
     return true;
 }
 
+/* Returns true if the program, given as bytes, has the results of the complete plan when it runs in partitions. */
+static inline bool
+same_in_parts(const struct bench *whole, const struct str *bytes, const struct cut *c, struct atlas *at)
+{
+    struct parts x = {0};
+    parts_map(&x, c);
+    bool good = !parts_compile(&x, bytes, at) && !parts_connect(&x) && !parts_open(&x, 1);
+    good = good && parts_run(&x) == 0;
+    if (!good) diag("%d partitions: %s", x.n, err_text());
+    good = good && parts_agree(&x, whole);
+    parts_close(&x);
+    return good;
+}
+
 /* ---- planted mistakes ---- */
 
 /* Mistakes that a test puts into plans, counted by kind. name: name of the kind, NULL: not used yet; tried: number
