@@ -70,18 +70,27 @@ local function lengths_of(self, lengths, x)
   return lengths
 end
 
+-- Replicates the gates over every mesh axis that does not shard the batch, because the operator splits only the batch.
+-- If the operator split the batch over a tensor axis, each weight's gradient would be a pending reduction over that axis.
+local function with_all_units(gates)
+  local sbp = gates.sbp:gsub(" order.*", ""):gsub("S%([12]%)", "B"):gsub("P%(%a+%)", "B"):gsub("P", "B")
+  return sbp == gates.sbp and gates or gates:_pin{placement = gates.placement, sbp = sbp}
+end
+
 -- Computes one direction of a layer. Returns the hidden states of all steps, and the last h and c.
 local function direction(self, x, at, first, reverse, lengths)
   local gates = biased(x:matmul(self["weight_ih" .. at]:transpose(0, 1)), rawget(self, "bias_ih" .. at))
-  local hs, cs = rille._recurrence(gates, self["weight_hh" .. at], first.h, first.c, rawget(self, "bias_hh" .. at), lengths,
+  local hs, cs = rille._recurrence(with_all_units(gates), self["weight_hh" .. at], first.h, first.c, rawget(self, "bias_hh" .. at), lengths,
     {cell = self.cell, reverse = reverse})
   local last = reverse and 0 or x.shape[2] - 1
   return hs, hs[{{}, last}], self.cell == "lstm" and cs[{{}, last}] or nil
 end
 
--- Computes a layer; appends its last states to h and c.
+-- Computes a layer; appends its last states to h and c. If weight_ih is sharded, the gradient of x is a pending
+-- reduction. The pin reduces this gradient once for both directions.
 local function layer_of(self, x, layer, given, lengths, h, c)
   local ways = {}
+  if self["weight_ih" .. suffix(layer)].sbp:find("S") then x = x:_pin(layout.of(x)) end
   for way = 1, self.bidirectional and 2 or 1 do
     local first, at = {h = given.h0 and given.h0[#h], c = given.c0 and given.c0[#h]}, suffix(layer, way == 2)
     ways[way], h[#h + 1], c[#c + 1] = direction(self, x, at, first, way == 2, lengths)
