@@ -238,6 +238,43 @@ tap.group("compiled steps", function()
   end
 end)
 
+-- A micro-batch has the rows of each rank in order, down to a single row.
+tap.group("the batch in micro-batches", function()
+  local w = rille.randn({8, 8}, {dtype = "f64"}):requires_grad_(true)
+  local function errors(y, labels) return -(y:log_softmax(-1) * labels:one_hot(8):to("f64")):sum(-1) end
+  -- Functions of the mesh, rows, a weight and labels, and the layout of their output.
+  local losses = {
+    ["a sum"] = {"P", function(_, x, v) return x:matmul(v):square():sum() end},
+    ["a mean"] = {"B", function(m, x, v) return m:psum(x:matmul(v):square():mean()) / m.placement.size end},
+    ["a mean by its count"] = {"B", function(m, x, v)
+      local y = x:matmul(v):square()
+      return m:psum(y:sum()) / (m.placement.size * y:numel())
+    end},
+    ["a masked mean"] = {"B", function(m, x, v, labels)
+      local seen = labels:ne(3):to("f64")
+      return m:psum((errors(x:matmul(v), labels) * seen):sum()) / m:psum(seen:sum())
+    end},
+    ["a mean of each rank"] = {"S(0)", function(_, x, v, labels) return errors(x:matmul(v), labels):mean():unsqueeze(0) end},
+    ["factors by rank"] = {"P", function(m, x, v) return (x:matmul(v) * (m:rank() + 1)):square():sum() end},
+    ["a shift"] = {"P", function(m, x, v) local y = x:matmul(v); return (y * m:shift(y)):sum() end},
+    ["gathered rows"] = {"B", function(m, x, v, labels) return m:all_gather(errors(x:matmul(v), labels)):mean() end},
+  }
+  for _, P in ipairs{mesh{0, 1}, mesh{2, 0}} do
+    local u = w:detach():to_global{placement = P, sbp = "B"}:detach():requires_grad_(true)
+    local x = rille.randn({8, 3, 8}, {dtype = "f64", placement = P, sbp = "S(0)"})
+    local labels = rille.randint(0, 8, {8, 3}, {placement = P, sbp = "S(0)"})
+    for name, loss in sorted(losses) do
+      local fn = rille.per_rank(loss[2], {inputs = {"S(0)", "B", "S(0)"}, outputs = {loss[1]}})
+      local function step(t, y) local l = fn(t, u, y):sum(); return l, (rille.grad(l, {u})) end
+      local l, g = step(x, labels)
+      for _, n in ipairs{2, 4} do
+        local got, gradient = rille.graph(step, {micro_batches = n})(x, labels)
+        tap.ok(close(got, l) and close(gradient, g), ("%s on %s: %d micro-batches have the loss and gradient of the batch"):format(name, tostring(P), n))
+      end
+    end
+  end
+end)
+
 tap.group("local tensors of single devices", function()
   for _, P in ipairs(meshes) do
     for _, sbp in ipairs(layouts(P)) do

@@ -310,6 +310,35 @@ tap.group("values with the rows of the batch beside a single row", function()
   tap.is(same(x):totable(), (x * 2):totable(), "a constant with the rows of the argument is accepted")
 end)
 
+-- The gradient of a parameter with a leading size of 1 has the shape of a single row. It must be summed over the
+-- micro-batches, although a micro-batch has a single row, too.
+tap.group("parameters with a leading dimension of size 1", function()
+  local x = rille.randn{4, 8}
+  local uses = {
+    add = function(b) return (x + b):square() end, mul = function(b) return x * b end, div = function(b) return x / (b:square() + 1) end,
+    pow = function(b) return (x:abs() + 0.1) ^ b end, where = function(b) return x:gt(0):where(x, b):square() end,
+    maximum = function(b) return x:maximum(b):square() end, expand = function(b) return (x * b:expand(x.shape)):square() end,
+    concat = function(b) return x:concat(b:expand{x.shape[1], 8}, 1):square() end,
+    computed = function(b) return (x * (b:exp() + b:reshape{8})):square() end,
+    matmul = function(b) return x:unsqueeze(1):matmul(b:reshape{1, 8, 1}):square() end,
+    row = function(b) return x:unsqueeze(1):concat(b:unsqueeze(0):expand{x.shape[1], 1, 8}, 1):square() end,
+  }
+  local all = x
+  for name, use in tap.sorted(uses) do
+    local b = rille.rand({1, 8}, {requires_grad = true})
+    local function step(rows)
+      x = rows
+      local loss = use(b):sum()
+      return loss, (rille.grad(loss, {b}))
+    end
+    local loss, gradient = step(all)
+    for _, m in ipairs{2, 4} do
+      local l, g = rille.graph(step, {micro_batches = m})(all)
+      tap.near({l:item(), g:totable()}, {loss:item(), gradient:totable()}, ("%s, %d micro-batches: the gradient is that of the batch"):format(name, m), 1e-5, 1e-5)
+    end
+  end
+end)
+
 -- Checks losses and metrics that are means and sums. Each must have the value and gradient of the complete batch, or
 -- be refused.
 tap.group("functions of means", function()
