@@ -277,8 +277,8 @@ Any module will do; only tensor axes need to know its layers.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
 or by class (?parallel.class).
-{tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns. Where sharding would move
-more bytes than it saves, layers stay replicated; print(t) says why.
+{tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns.
+Where sharding would move more bytes than it saves, layers stay replicated; print(t) says why.
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module
