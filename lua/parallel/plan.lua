@@ -213,6 +213,7 @@ local function pin_of(role, parts, panels, is_linear)
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
   elseif role == "column" or role == "head" then
     if not sums then pin.output = nil end
+    if inner == stream then pin.input = inner end -- no norm gathers the input and reduces its gradient
     pin.panels = role == "column" and is_linear and panels or nil
   elseif role == "routed" and not sums then
     pin = {} -- rows are replicated already, and the sum over experts gets the layout of the stream
