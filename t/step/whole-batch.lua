@@ -310,31 +310,45 @@ tap.group("values with the rows of the batch beside a single row", function()
   tap.is(same(x):totable(), (x * 2):totable(), "a constant with the rows of the argument is accepted")
 end)
 
--- The gradient of a parameter with a leading size of 1 has the shape of a single row. It must be summed over the
--- micro-batches, although a micro-batch has a single row, too.
-tap.group("parameters with a leading dimension of size 1", function()
-  local x = rille.randn{4, 8}
+-- The gradient of a parameter is the sum over the micro-batches, also if a micro-batch has a single row, like the
+-- gradient, or if the gradient's operator combines rows. Uses by shape of the parameter b.
+tap.group("gradients of parameters", function()
+  local ids = rille.tensor({{0, 2}, {1, 1}, {2, 0}, {3, 2}}, {dtype = "i64"})
   local uses = {
-    add = function(b) return (x + b):square() end, mul = function(b) return x * b end, div = function(b) return x / (b:square() + 1) end,
-    pow = function(b) return (x:abs() + 0.1) ^ b end, where = function(b) return x:gt(0):where(x, b):square() end,
-    maximum = function(b) return x:maximum(b):square() end, expand = function(b) return (x * b:expand(x.shape)):square() end,
-    concat = function(b) return x:concat(b:expand{x.shape[1], 8}, 1):square() end,
-    computed = function(b) return (x * (b:exp() + b:reshape{8})):square() end,
-    matmul = function(b) return x:unsqueeze(1):matmul(b:reshape{1, 8, 1}):square() end,
-    row = function(b) return x:unsqueeze(1):concat(b:unsqueeze(0):expand{x.shape[1], 1, 8}, 1):square() end,
+    ["1 8"] = {
+      add = function(x, b) return x + b end, mul = function(x, b) return x * b end, div = function(x, b) return x / (b:square() + 1) end,
+      pow = function(x, b) return (x:abs() + 0.1) ^ b end, where = function(x, b) return x:gt(0):where(x, b) end,
+      maximum = function(x, b) return x:maximum(b) end, expand = function(x, b) return x * b:expand(x.shape) end,
+      concat = function(x, b) return x:concat(b:expand{x.shape[1], 8}, 1) end,
+      computed = function(x, b) return x * (b:exp() + b:reshape{8}) end,
+      matmul = function(x, b) return x:unsqueeze(1):matmul(b:reshape{1, 8, 1}) end,
+      token = function(x, b) return x:unsqueeze(1):concat(b:unsqueeze(0):expand{x.shape[1], 1, 8}, 1) end,
+    },
+    ["4 8"] = {
+      embedding = function(x, b, k) return k:embedding(b):sum(1) * x end, selection = function(x, b, k) return b[k]:mean(1) * x end,
+      linear = function(x, b) return x:matmul(b:transpose(0, 1)) end,
+      ["two uses"] = function(x, b, k) return x:matmul(b:transpose(0, 1)):matmul(b) + k:embedding(b):sum(1) end,
+      scan = function(x, b) return (rille.scan(function(h, t) return (h + t:unsqueeze(1) * b:sum(0)):tanh() end, x, x:transpose(0, 1))) end,
+    },
+    ["8 8"] = {bmm = function(x, b) return x:unsqueeze(1):matmul(b:unsqueeze(0)):matmul(b) end,
+      conv = function(x, b) return x:reshape{-1, 1, 2, 4}:conv2d(b:reshape{8, 1, 2, 4}) end},
   }
-  local all = x
-  for name, use in tap.sorted(uses) do
-    local b = rille.rand({1, 8}, {requires_grad = true})
-    local function step(rows)
-      x = rows
-      local loss = use(b):sum()
-      return loss, (rille.grad(loss, {b}))
-    end
-    local loss, gradient = step(all)
-    for _, m in ipairs{2, 4} do
-      local l, g = rille.graph(step, {micro_batches = m})(all)
-      tap.near({l:item(), g:totable()}, {loss:item(), gradient:totable()}, ("%s, %d micro-batches: the gradient is that of the batch"):format(name, m), 1e-5, 1e-5)
+  local x = rille.randn{4, 8}
+  for _, shape in ipairs{"1 8", "4 8", "8 8"} do
+    for name, use in tap.sorted(uses[shape]) do
+      local b = rille.rand({tonumber(shape:sub(1, 1)), 8}, {requires_grad = true})
+      for penalty = 0, 1 do
+        local function step(rows, k)
+          local loss = use(rows, b, k):square():sum() + penalty * b:square():sum()
+          return loss, (rille.grad(loss, {b}))
+        end
+        local loss, gradient = step(x, ids)
+        for _, m in ipairs{2, 4} do
+          local l, g = rille.graph(step, {micro_batches = m})(x, ids)
+          tap.near({l:item(), g:totable()}, {loss:item(), gradient:totable()},
+            ("%s, %d micro-batches, penalty %d: the gradient is that of the batch"):format(name, m, penalty), 1e-4, 1e-4)
+        end
+      end
     end
   end
 end)

@@ -758,8 +758,8 @@ batch_share_batch(const struct call_context *ctx, struct val *v, struct val **ou
 int
 batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g)
 {
-    bool rows = batch_share_of(v) == SHARE_ROWS;
-    if (rows ? trace_per_microbatch(*g) : trace_per_microbatch(v) || batch_share_of(*g) != SHARE_ROWS) return 0;
+    bool rows = batch_share_of(v) == SHARE_ROWS, each = trace_per_microbatch(*g);
+    if (rows ? each : !each || trace_per_microbatch(v) || batch_share_of(*g) == SHARE_SUM) return 0;
     TRY(build_to_global(ctx, *g, (*g)->layout, g));
     (*g)->node->per_piece = 1;
     set_share((*g)->node, 0, rows ? SHARE_ROWS : SHARE_SUM, rows_axis(v), blocks_of(v));
