@@ -328,6 +328,14 @@ tap.group("gradients of parameters", function()
       embedding = function(x, b, k) return k:embedding(b):sum(1) * x end, selection = function(x, b, k) return b[k]:mean(1) * x end,
       linear = function(x, b) return x:matmul(b:transpose(0, 1)) end,
       ["two uses"] = function(x, b, k) return x:matmul(b:transpose(0, 1)):matmul(b) + k:embedding(b):sum(1) end,
+      latents = function(x, b)
+        local q = b:unsqueeze(0):expand{x.shape[1], 4, 8}:layer_norm():matmul(b:transpose(0, 1)):softmax(-1):matmul(b)
+        return (x:unsqueeze(1) * q:reshape{x.shape[1], 4, 2, 4}:permute{0, 2, 1, 3}:sum(2):reshape{x.shape[1], 1, 8}):mean(1)
+      end,
+      ["attention of latents"] = function(x, b)
+        local q, k = b:unsqueeze(0):expand{x.shape[1], 4, 8}:matmul(b:transpose(0, 1)):reshape{x.shape[1], 4, 1, 4}, x:reshape{-1, 1, 2, 4}
+        return q:transpose(1, 2):scaled_dot_product_attention(k, k)
+      end,
       scan = function(x, b) return (rille.scan(function(h, t) return (h + t:unsqueeze(1) * b:sum(0)):tanh() end, x, x:transpose(0, 1))) end,
     },
     ["8 8"] = {bmm = function(x, b) return x:unsqueeze(1):matmul(b:unsqueeze(0)):matmul(b) end,
@@ -350,6 +358,18 @@ tap.group("gradients of parameters", function()
         end
       end
     end
+  end
+end)
+
+-- A value that repeats along the rows may be used with the rows of a micro-batch; these functions of it do not repeat.
+tap.group("values that do not repeat along the rows", function()
+  local b = rille.rand{1, 8}
+  for name, f in tap.sorted{cumsum = function(t) return t:cumsum(0) end, softmax = function(t) return t:softmax(0) end, tril = function(t) return t:tril() end,
+    ["a reshape"] = function(t) return t:reshape{2, -1, 8}:cumsum(1):reshape{-1, 8} end, ["a transpose"] = function(t) return t:transpose(0, 1):cumsum(1):transpose(0, 1) end} do
+    local function use(x) return x * f(b:expand(x.shape)):matmul(rille.eye(8)) end
+    local x = rille.rand{4, 8}
+    local good, y = pcall(rille.graph(use, {micro_batches = 2}), x)
+    tap.ok(not good or (y - use(x)):abs():max():item() < 1e-5, name .. ": is refused, or has the values of the batch", y)
   end
 end)
 
