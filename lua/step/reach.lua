@@ -46,7 +46,7 @@ for _, f in next, debug do hiding[f] = true end
 
 -- library functions whose results may change although none of the values that the walk records has changed -> name
 -- for messages
-local fixed = {[math.random] = "math.random()"}
+local fixed = {[math.random] = "math.random()", [dofile] = "dofile()", [loadfile] = "loadfile()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
 
@@ -97,7 +97,11 @@ local function add(w, holder, key, value, text)
   w.fixed, w.hides = w.fixed or fixed[value], w.hides or hiding[value]
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
-  if rawequal(value, require) then visit(w, package.loaded, "package.loaded") end
+  if rawequal(value, require) then
+    w.before = {}
+    for name in next, package.loaded do w.before[name] = true end
+    visit(w, package.loaded, "package.loaded")
+  end
   if rawequal(value, _G) or rawequal(value, load) then w.globals = true end
   if rawequal(value, load) then visit(w, _G, "_ENV") end
   visit(w, value, text)
@@ -272,6 +276,13 @@ function reach.from(w, v, text)
   end
   visit(w, string, "string") -- also visits the methods of strings
   visit_fields(w)
+end
+
+-- Returns the name of a module that `require` has loaded since the walk; nil: none. The module's values were not walked.
+function reach.loaded(w)
+  for name in next, w.before and package.loaded or {} do
+    if not w.before[name] and not tostring(name):find("^rille%.") then return name end
+  end
 end
 
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.
