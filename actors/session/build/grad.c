@@ -227,7 +227,8 @@ add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
     const struct node *x = before->node, *y = (*g)->node;
     if (before->layout == (*g)->layout) {
-        if (is_reduced(before) && is_reduced(*g) && x->in[0]->layout == y->in[0]->layout)
+        if (is_reduced(before) && is_reduced(*g) && x->in[0]->layout == y->in[0]->layout &&
+            type_equal(&x->in[0]->type, &y->in[0]->type))
             return add_before_move(ctx, before, *g, g);
         struct builder b = builder_of(ctx);
         struct val *sum = NULL;
