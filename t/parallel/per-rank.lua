@@ -523,6 +523,16 @@ tap.group("errors", function()
     {"softmax: axis must be in", function(_, t) return t:sum():softmax() end, {"S(0)"}, {"S(0)"}, x},
     {"exp: expected at most 0 arguments, found 1", function(_, t) return t:exp(1) end, {"S(0)"}, {"S(0)"}, x},
     {"matmul: operand 1 must be a local tensor of 2 or more axes, found 1", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
+    {"scan: expected a local tensor, found a tensor", function(_, t) return (rille.scan(function(h, u) return h + u end, rille.zeros{3}, t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"expected f32{3}, found f32{}", function(_, t) return (rille.scan(function(_, u) return u:sum() end, t[0], t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"expected f32{3}, found nil", function(_, t) return (rille.scan(function() end, t[0], t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"xs must have the axis 2, found f32{3, 3}", function(_, t) return (rille.scan(function(h) return h end, t, t, {axis = 2})) end, {"S(0)"}, {"S(0)"}, x},
+    {"tables may be nested 32 deep", function(_, t)
+      local s = {t[0]}
+      s.me = s
+      return rille.scan(function(h) return h end, s, t)
+    end, {"S(0)"}, {"S(0)"}, x},
+    {"register_hook: the argument must be a function", function(_, t) return t:register_hook(5) end, {"S(0)"}, {"S(0)"}, x},
     {"all_to_all: axis 1 has 3 elements", function(m, t) return m:all_to_all(t, 0, 1, 0) end, {"S(0)"}, {"S(0)"}, x},
   }
   for _, case in ipairs(cases) do
