@@ -15,6 +15,7 @@ local rille = require "rille"
 local check = require "rille.base.check"
 local layout = require "rille.base.layout"
 local nested = require "rille.step.nested"
+local ranks = require "rille.per_rank.scan"
 local reach = require "rille.step.reach"
 local recompute = require "rille.step.recomputed"
 local trace = require "rille.step.trace"
@@ -220,11 +221,13 @@ local function run(fn, state, xs, axis, first, stop)
   return by_position(fn, state, xs, axis, first, stop)
 end
 
-return check.limited(WHO, function(fn, state, xs, options)
+local function scan(fn, state, xs, options)
   local o = check.options(WHO, options, {axis = 0, length = check.none, recompute = false})
   check.that(rille._is_callable(fn), "%s: expected a function, found %s", WHO, check.shown(fn))
   check.whole(WHO, "axis", o.axis, 0)
   if o.length then check.count(WHO, "length", o.length) end
+  local mesh = ranks.mesh(state) or ranks.mesh(xs)
+  if mesh then return ranks.run(scan, mesh, fn, state, xs, o) end
   map(state, "the state", function() end)
   local n, ys = length_of(xs, o), {}
   if not o.recompute then return run(fn, state, xs, o.axis, 0, n) end
@@ -233,4 +236,6 @@ return check.limited(WHO, function(fn, state, xs, options)
     state, ys[#ys + 1] = recompute(run, fn, state, xs, o.axis, first, math.min(first + size, n))
   end
   return state, ys[1] ~= nil and joined(rille.concat, ys, o.axis) or nil
-end)
+end
+
+return check.limited(WHO, scan)

@@ -241,7 +241,8 @@ os.remove(path)]],
 Makes a function that runs fn on the shards of each rank, as shard_map of JAX and local_map of DTensor.
 fn is called once, as fn(mesh, x, ...): x stands for the shards of all ranks, so fn must not branch on the rank:
 mesh:rank() == 0 is an error; mesh:rank():eq(0):where(a, b) chooses by the rank.
-Local tensors have the methods of tensors, and functions such as rille.concat accept them.
+Local tensors have the methods of tensors, and functions such as rille.concat and rille.scan accept them. A hook
+(x:register_hook) receives a local tensor. The gradient of a tensor that is equal on all ranks is their sum.
 Operators on them move no bytes; the methods of mesh communicate:
 mesh:rank(axis)                             the coordinate of each rank, an integer tensor without axes
 mesh:psum(x, axis)                          the sum over the ranks of a mesh axis, on each of them
@@ -277,6 +278,7 @@ Any module will do; only tensor axes need to know its layers.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
 or by class (?parallel.class).
 {tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns.
+Where sharding would move more bytes than it saves, layers stay replicated; print(t) says why.
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
 model: a module

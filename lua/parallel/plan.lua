@@ -214,6 +214,7 @@ local function pin_of(role, parts, panels, is_linear)
     if pin.input == axes.layout(parts, "wide") then pin.input = nil end
   elseif role == "column" or role == "head" then
     if not sums then pin.output = nil end
+    if inner == stream then pin.input = inner end -- no norm gathers the input and reduces its gradient
     pin.panels = role == "column" and is_linear and panels or nil
   elseif role == "routed" and not sums then
     pin = {} -- rows are replicated already, and the sum over experts gets the layout of the stream
@@ -304,7 +305,20 @@ local function add_modules(model, out, place, parts, roles, recipe)
   end
 end
 
--- Stores in out.unsplit the parameters that no tensor axis shards. Fails if an axis whose rules shard parameters
+local warned = {} -- texts of the warnings printed so far
+
+-- Reports a mesh axis whose rules shard no parameter. Without a trace, this is an error. After a trace, the model
+-- trains with replicated layers, as on one device, so a warning suffices.
+local function report_unused(model, found, axis, part, because)
+  local text = ("parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s"):format(model.__name, axis, part, because)
+  local names = "layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}"
+  check.that(found, "%s; pass an example of the model's input, input = x, or name the layers: %s", text, names)
+  text = ("%s: %s, so its ranks repeat each other's work; use a data axis instead, or name the layers: %s"):format(check.line(), text, names)
+  if not warned[text] then io.stderr:write("rille: warning: ", text, "\n") end
+  warned[text] = true
+end
+
+-- Stores in out.unsplit the parameters that no tensor axis shards. Reports an axis whose rules shard parameters and that
 -- shards no parameter.
 local function check_tensor_axes(model, out, parts)
   local splits, mesh_axis = {}, {}
@@ -318,13 +332,10 @@ local function check_tensor_axes(model, out, parts)
     end
     if not any and what == "whole" and out.tensors[name].kind == "parameter" then out.unsplit[#out.unsplit + 1] = name end
   end
+  local because = out.found and "sharding would move more than it saves" or
+    next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
   for _, part in ipairs(check.sorted_keys(mesh_axis)) do
-    local because = next(splits) and "no layer has a role that this axis shards" or "no layer has a role"
-    local remedy = out.found and "" or "pass an example of the model's input, input = x, or "
-    check.that(splits[part],
-      "parallel: no parameter of %s is sharded over mesh axis %d (%s), because %s; %s" ..
-      "name the layers: layers = {[\"*.fc1\"] = \"column\", [\"*.fc2\"] = \"row\"}%s", model.__name, mesh_axis[part], part,
-      because, remedy, out.found and "\n" .. table.concat(out.found, "\n") or "")
+    if not splits[part] then report_unused(model, out.found, mesh_axis[part], part, because) end
   end
 end
 

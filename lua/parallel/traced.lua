@@ -37,7 +37,8 @@ local function units_of(model, roles, least)
     local t, owner = found.tensor, module[found.holder]
     local own = owner and check.is_own(found.holder.forward) and rawget(found.holder, "weight") ~= nil
     local path = own and owner or found.name
-    local free = found.kind == "parameter" and t.requires_grad and not (roles[path] or owner and roles[owner])
+    local role = roles[path] or owner and roles[owner]
+    local free = found.kind == "parameter" and t.requires_grad and (not role or role == "block")
     if free and #t.shape >= least and (not own or found.key == "weight") and not seen[t] then
       local column = own and getmetatable(found.holder) == rille.nn.Embedding and "embedding" or "column"
       units[#units + 1] = {path = path, name = found.name, tensor = t, column = column, place = #units, holder = holder_of(found.name, path_of)}

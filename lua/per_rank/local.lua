@@ -330,6 +330,14 @@ end
 
 function methods:to(dtype) return self:cast(dtype) end
 function methods:detach() return wrap(self.mesh, self.value:detach()) end
+function methods:register_hook(fn)
+  check.fn("per_rank: register_hook", "the argument", fn)
+  return self.value:register_hook(function(g)
+    local new = fn(wrap(self.mesh, g))
+    check.that(new == nil or is_local(new), "per_rank: register_hook: the function must return a local tensor or nil, found %s", check.shown(new))
+    return new and new.value
+  end)
+end
 function methods:numel()
   local n = 1
   for _, size in ipairs(local_shape(self)) do n = n * size end
@@ -443,4 +451,4 @@ function Local.__operator(op, ...)
   return method(...)
 end
 
-return {wrap = wrap, is = is_local, shape = local_shape}
+return {wrap = wrap, is = is_local, shape = local_shape, spread = spread}

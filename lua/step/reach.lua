@@ -46,7 +46,7 @@ for _, f in next, debug do hiding[f] = true end
 
 -- library functions whose results may change although none of the values that the walk records has changed -> name
 -- for messages
-local fixed = {[math.random] = "math.random()"}
+local fixed = {[math.random] = "math.random()", [dofile] = "dofile()", [loadfile] = "loadfile()"}
 for _, name in ipairs{"clock", "date", "getenv", "time"} do fixed[os[name]] = ("os.%s()"):format(name) end
 for _, name in ipairs{"lines", "open", "popen", "read"} do fixed[io[name]] = ("io.%s()"):format(name) end
 
@@ -97,9 +97,13 @@ local function add(w, holder, key, value, text)
   w.fixed, w.hides = w.fixed or fixed[value], w.hides or hiding[value]
   w.place(holder, key, value, text)
   if readers[value] then w[readers[value]] = true end
-  if value == require then visit(w, package.loaded, "package.loaded") end
-  if value == _G or value == load then w.globals = true end
-  if value == load then visit(w, _G, "_ENV") end
+  if rawequal(value, require) then
+    w.before = {}
+    for name in next, package.loaded do w.before[name] = true end
+    visit(w, package.loaded, "package.loaded")
+  end
+  if rawequal(value, _G) or rawequal(value, load) then w.globals = true end
+  if rawequal(value, load) then visit(w, _G, "_ENV") end
   visit(w, value, text)
 end
 
@@ -182,9 +186,9 @@ end
 local function visit_table(w, t, text)
   if w.own[t] or is_own_class(t) then return end
   local meta = debug.getmetatable(t)
-  if t == _G or libraries[t] then
+  if rawequal(t, _G) or libraries[t] then
     w.tables[#w.tables + 1] = {t, text}
-    if t ~= _G and t ~= package.loaded then w.place(t, reach.KEYS, rille._place(t, reach.KEYS), text) end
+    if not rawequal(t, _G) and not rawequal(t, package.loaded) then w.place(t, reach.KEYS, rille._place(t, reach.KEYS), text) end
     return
   end
   if objects[t] then
@@ -217,8 +221,8 @@ end
 
 -- Returns true if the code may read the field `key` of t. Training modes are followed separately.
 local function is_read(w, t, key)
-  if libraries[t] then return w.names[key] or t == package.loaded and w.requires end
-  if t == _G then return w.names[key] or w.globals and (w.computed or w.lists) end
+  if libraries[t] then return w.names[key] or rawequal(t, package.loaded) and w.requires end
+  if rawequal(t, _G) then return w.names[key] or w.globals and (w.computed or w.lists) end
   if math.type(key) == "integer" then return not is_in_digest(t, key) and rawlen(t) <= LARGEST end
   if key == "training" and objects[t] then return false end
   return w.computed or w.lists or w.names[key] or is_option(key)
@@ -272,6 +276,13 @@ function reach.from(w, v, text)
   end
   visit(w, string, "string") -- also visits the methods of strings
   visit_fields(w)
+end
+
+-- Returns the name of a module that `require` has loaded since the walk; nil: none. The module's values were not walked.
+function reach.loaded(w)
+  for name in next, w.before and package.loaded or {} do
+    if not w.before[name] and not tostring(name):find("^rille%.") then return name end
+  end
 end
 
 -- Returns the name of a function that the code may call and whose results cannot be followed; nil: none.

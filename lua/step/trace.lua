@@ -403,6 +403,8 @@ local function done(list, failed, traces)
     local holder, key, value, name = table.unpack(row, 1, 4)
     if not is_same(read(holder, key), value, 0) then tell_change(name) end
   end
+  local loaded = reach.loaded(list.walk)
+  if loaded then put(list, package.loaded, loaded, {}, loaded) end -- no later call finds this value
   local fixed, cut = reach.fixed(list.walk), reach.cut(list.walk)
   if fixed then
     warn_once("the step's function can read %s, whose value stays that of the trace; pass it as an argument, or use rille.live, or rille.rand for "

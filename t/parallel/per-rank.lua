@@ -238,6 +238,106 @@ tap.group("compiled steps", function()
   end
 end)
 
+tap.group("hooks", function()
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      compare(P, sbp, function(_, x)
+        local y = x * 2
+        y:register_hook(function(g) return g * 3 * g.shape[1] end)
+        return y:sin()
+      end, function(x)
+        return tap.list(shards(P, x, sbp), function(shard)
+          local y = shard * 2
+          y:register_hook(function(g) return g * 3 * g.shape[1] end)
+          return y:sin()
+        end)
+      end, "a hook")
+    end
+  end
+end)
+
+-- A micro-batch has the rows of each rank in order, down to a single row.
+tap.group("the batch in micro-batches", function()
+  local w = rille.randn({8, 8}, {dtype = "f64"}):requires_grad_(true)
+  local function errors(y, labels) return -(y:log_softmax(-1) * labels:one_hot(8):to("f64")):sum(-1) end
+  -- Functions of the mesh, rows, a weight and labels, and the layout of their output.
+  local losses = {
+    ["a sum"] = {"P", function(_, x, v) return x:matmul(v):square():sum() end},
+    ["a mean"] = {"B", function(m, x, v) return m:psum(x:matmul(v):square():mean()) / m.placement.size end},
+    ["a mean by its count"] = {"B", function(m, x, v)
+      local y = x:matmul(v):square()
+      return m:psum(y:sum()) / (m.placement.size * y:numel())
+    end},
+    ["a masked mean"] = {"B", function(m, x, v, labels)
+      local seen = labels:ne(3):to("f64")
+      return m:psum((errors(x:matmul(v), labels) * seen):sum()) / m:psum(seen:sum())
+    end},
+    ["a mean of each rank"] = {"S(0)", function(_, x, v, labels) return errors(x:matmul(v), labels):mean():unsqueeze(0) end},
+    ["factors by rank"] = {"P", function(m, x, v) return (x:matmul(v) * (m:rank() + 1)):square():sum() end},
+    ["a shift"] = {"P", function(m, x, v) local y = x:matmul(v); return (y * m:shift(y)):sum() end},
+    ["gathered rows"] = {"B", function(m, x, v, labels) return m:all_gather(errors(x:matmul(v), labels)):mean() end},
+  }
+  for _, P in ipairs{mesh{0, 1}, mesh{2, 0}} do
+    local u = w:detach():to_global{placement = P, sbp = "B"}:detach():requires_grad_(true)
+    local x = rille.randn({8, 3, 8}, {dtype = "f64", placement = P, sbp = "S(0)"})
+    local labels = rille.randint(0, 8, {8, 3}, {placement = P, sbp = "S(0)"})
+    for name, loss in sorted(losses) do
+      local fn = rille.per_rank(loss[2], {inputs = {"S(0)", "B", "S(0)"}, outputs = {loss[1]}})
+      local function step(t, y) local l = fn(t, u, y):sum(); return l, (rille.grad(l, {u})) end
+      local l, g = step(x, labels)
+      for _, n in ipairs{2, 4} do
+        local got, gradient = rille.graph(step, {micro_batches = n})(x, labels)
+        tap.ok(close(got, l) and close(gradient, g), ("%s on %s: %d micro-batches have the loss and gradient of the batch"):format(name, tostring(P), n))
+      end
+    end
+  end
+end)
+
+-- Loops over axis 0 of the shard. Each returns a tensor of the last state and the outputs. m: mesh; nil on one device.
+local loops = {
+  cell = function(x) return select(2, rille.scan(function(h, t) h = (h * 0.5 + t):tanh(); return h, h end, x[0], x)) end,
+  recomputed = function(x) return (rille.scan(function(h, t) return h * 0.5 + t:sin() end, x[0], x, {recompute = true})) end,
+  ["last axis"] = function(x) return select(2, rille.scan(function(h, t) h = h * 0.5 + t; return h, h end, x[{{}, {}, 0}], x, {axis = 2})) end,
+  ["tables of states"] = function(x)
+    local last, ys = rille.scan(function(s, t) return {s[1] + t, {n = s[2].n * 0.5}}, {y = s[1] * s[2].n} end, {x[0], {n = x[1]}}, x)
+    return ys.y + last[1]
+  end,
+  ["no slices"] = function(x) return (rille.scan(function(h) return (h * 0.5):sin() end, x, nil, {length = 3})) end,
+  ["a state that is equal on all ranks at first"] = function(x, m)
+    local zero = rille.zeros({1, 1}, {dtype = "f64", placement = m and m.placement, sbp = m and "B"})
+    return (rille.scan(function(h, t) return {h[2], h[1] * 0.5 + t:sum{axis = {0, 1}, keepdim = true}} end, m and {m:replicated(zero), m:replicated(zero)} or {zero, zero}, x))[1]
+  end,
+}
+
+tap.group("rille.scan", function()
+  for _, P in ipairs(meshes) do
+    for _, sbp in ipairs(layouts(P)) do
+      for name, loop in sorted(loops) do
+        compare(P, sbp, function(m, x) return loop(x, m) end, function(x)
+          return tap.list(shards(P, x, sbp), function(shard) return loop(shard) end)
+        end, "scan: " .. name)
+      end
+    end
+  end
+  -- a loop whose body communicates, and reads a weight
+  local P, w = mesh{0, 1}, rille.randn({4, 4}, {dtype = "f64"}):mul(0.3):detach():requires_grad_(true)
+  local x, zero = rille.randn({6, 8, 4}, {dtype = "f64"}), rille.zeros({1, 4}, {dtype = "f64"})
+  local function loss_of(reduce, h, t, v)
+    local _, ys = rille.scan(function(s, a) s = (s:matmul(v) + reduce(a:sum(0, true))):tanh(); return s, s end, h, t)
+    return ys:square():sum()
+  end
+  local want = loss_of(function(a) return a end, zero, x, w)
+  local gradient = rille.grad(want, {w})
+  local u, start = w:detach():to_global{placement = P, sbp = "B"}:detach():requires_grad_(true), zero:to_global{placement = P, sbp = "B"}
+  local fn = rille.per_rank(function(m, t, v, h) return loss_of(function(a) return m:psum(a) end, h, t, v) end,
+    {inputs = {"S(1)", "B", "B"}, outputs = {"B"}})
+  local function step(t) local l = fn(t, u, start); return l, (rille.grad(l, {u})) end
+  for kind, run in sorted{eager = step, compiled = rille.graph(step)} do
+    local l, g = run(x:to_global{placement = P, sbp = "S(1)"})
+    tap.ok(difference(l, want) < 1e-10 and difference(g, gradient) < 1e-10, "a body that communicates has the loss and gradient of one device: " .. kind)
+  end
+end)
+
 tap.group("local tensors of single devices", function()
   for _, P in ipairs(meshes) do
     for _, sbp in ipairs(layouts(P)) do
@@ -423,6 +523,16 @@ tap.group("errors", function()
     {"softmax: axis must be in", function(_, t) return t:sum():softmax() end, {"S(0)"}, {"S(0)"}, x},
     {"exp: expected at most 0 arguments, found 1", function(_, t) return t:exp(1) end, {"S(0)"}, {"S(0)"}, x},
     {"matmul: operand 1 must be a local tensor of 2 or more axes, found 1", function(_, t) return t[0]:matmul(t) end, {"S(0)"}, {"S(0)"}, x},
+    {"scan: expected a local tensor, found a tensor", function(_, t) return (rille.scan(function(h, u) return h + u end, rille.zeros{3}, t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"expected f32{3}, found f32{}", function(_, t) return (rille.scan(function(_, u) return u:sum() end, t[0], t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"expected f32{3}, found nil", function(_, t) return (rille.scan(function() end, t[0], t)) end, {"S(0)"}, {"S(0)"}, x},
+    {"xs must have the axis 2, found f32{3, 3}", function(_, t) return (rille.scan(function(h) return h end, t, t, {axis = 2})) end, {"S(0)"}, {"S(0)"}, x},
+    {"tables may be nested 32 deep", function(_, t)
+      local s = {t[0]}
+      s.me = s
+      return rille.scan(function(h) return h end, s, t)
+    end, {"S(0)"}, {"S(0)"}, x},
+    {"register_hook: the argument must be a function", function(_, t) return t:register_hook(5) end, {"S(0)"}, {"S(0)"}, x},
     {"all_to_all: axis 1 has 3 elements", function(m, t) return m:all_to_all(t, 0, 1, 0) end, {"S(0)"}, {"S(0)"}, x},
   }
   for _, case in ipairs(cases) do

@@ -175,10 +175,37 @@ tap.group("mistakes", function()
   refused({tensor = 0, input = rille.zeros{4, 16}}, {"must return a tensor that depends on a parameter with requires_grad"}, "a frozen model", frozen)
   local reads = laid(class("Reads", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return x * self.fc(x):sum():item() end)(), 2)
   refused({tensor = 0, input = rille.zeros{4, 4}}, {"no values", "name the layers"}, "a model that reads values", reads)
-  local lstm = laid(class("Tagger", function(self) self.lstm, self.head = nn.LSTM(5, 6), nn.Linear(6, 5) end,
-    function(self, x) return self.head((self.lstm(x))) end)(), 2)
-  refused({tensor = 0, input = rille.zeros{8, 4, 5}}, {"no parameter of Tagger", "replicated by the trace: head, because sharding would move"},
-    "a model of which no layer pays", lstm)
+end)
+
+local Tagger = class("Tagger", function(self, vocab, width)
+  self.embed, self.lstm, self.head = nn.Embedding(vocab, width), nn.LSTM(width, width, {num_layers = 2, bidirectional = true}), nn.Linear(2 * width, 5)
+end, function(self, ids) return self.head((self.lstm(self.embed(ids)))) end)
+
+tap.group("recurrent layers", function()
+  local p, rows, length, width = 2, 2, 4, 64
+  local ids = rille.zeros({rows, length}, {dtype = "i64"})
+  local m = laid(Tagger(8, width), p)
+  local t = rille.parallel(m, {tensor = 0, input = ids})
+  for _, at in ipairs{"l0", "l0_reverse", "l1", "l1_reverse"} do
+    tap.is(sbp_of(t, {"lstm.weight_ih_" .. at, "lstm.bias_ih_" .. at, "lstm.weight_hh_" .. at}), {"S(0)", "S(0)", "B"},
+      at .. ": the products with the inputs are sharded, the recurrence is replicated")
+  end
+  -- each direction gathers its gates, and each layer all-reduces the gradient of its input once
+  local gates, inputs = 4 * 4 * width, width + 2 * width
+  tap.is(bytes_of(m, mesh(p), rille.zeros({rows, length}, {dtype = "i64", placement = mesh(p)})), (p - 1) * rows * length * 4 * (gates + 2 * inputs),
+    "a step moves the gates once, and the gradients of the inputs")
+end)
+
+tap.group("models of which no layer pays", function()
+  local m = laid(Tagger(8, 4), 2)
+  local stderr, said = io.stderr, ""
+  io.stderr = {write = function(_, ...) said = said .. table.concat{...} end}
+  local t = rille.parallel(m, {tensor = 0, input = rille.zeros({8, 4}, {dtype = "i64"})})
+  io.stderr = stderr
+  tap.ok(tap.has(said, "no parameter of Tagger is sharded over mesh axis 0", "sharding would move more than it saves", "use a data axis"),
+    "a warning names the axis, the reason and the remedy", said)
+  tap.ok(tap.has(tostring(t), "replicated by the trace: head, because sharding would move"), "the table says why each layer is replicated")
+  tap.is(t["lstm.weight_ih_l0"].sbp, "B", "the layers are replicated")
 end)
 
 tap.done()

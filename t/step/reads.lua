@@ -72,6 +72,7 @@ local methods = {
   ["__index that is replaced"] = "local m = {__index = {zz = 2}}; local o = setmetatable({}, m); return function(x) return x * o.zz end, {function() m.__index = {zz = 3} end, function() m.__index.zz = 4 end}",
   ["an __index function"] = "local s = {zz = 2}; local o = setmetatable({}, {__index = function(_, n) return s[n] end}); return function(x) return x * o.zz end, {function() s.zz = 3 end}",
   ["__mul"] = "local k = 2; local o = setmetatable({}, {__mul = function(_, x) return x * k end}); return function(x) return o * x end, {function() k = 3 end}",
+  ["an __eq that fails"] = "local o = setmetatable({zz = 2}, {__eq = error}); return function(x) return x * o.zz end, {function() o.zz = 3 end}",
   ["__len"] = "local k = 2; local o = setmetatable({}, {__len = function() return k end}); return function(x) return x * #o end, {function() k = 3 end}",
   ["package.loaded"] = "package.loaded.zz = {zz = 2}; return function(x) return x * package.loaded.zz.zz end, {function() package.loaded.zz.zz = 3 end, function() package.loaded.zz = {zz = 4} end}",
   ["require"] = "package.loaded.zz = {zz = 2}; return function(x) return x * require('zz').zz end, {function() package.loaded.zz.zz = 3 end, function() package.loaded.zz = {zz = 4} end}",
@@ -217,7 +218,7 @@ tap.group("warnings", function()
   tap.ok(found:find("buckets = {1, 2, 4, 8, 16, axis = 1}", 1, true), "the warning suggests buckets of the axis, up to the largest size")
   tap.is(sizes(1, 8, "4, n"), "", "eight sizes cause no warning")
   for _, row in ipairs{{"math.random()", "x * math.random()"}, {"os.clock()", "x * clock()"}, {"io.open()", "io.open('none') and x or x * 2"},
-    {"a coroutine", "x * co()"}} do
+    {"dofile()", "pcall(dofile, 'none') and x or x * 2"}, {"loadfile()", "loadfile('none') and x or x * 2"}, {"a coroutine", "x * co()"}} do
     local text = warnings_of(([[
     local clock, co = os.clock, coroutine.wrap(function() while true do coroutine.yield(2) end end)
     rille.graph(function(x) return %s end)(rille.ones{1})]]):format(row[2]))
@@ -484,6 +485,24 @@ tap.group("numbers of another subtype or sign", function()
     tap.is(got, want, name .. ": the compiled step computes what the plain function does")
   end
   NUMBER = nil
+end)
+
+tap.group("modules that the step loads", function()
+  local x = rille.ones{1}
+  local step = rille.graph(function(a) local zy = require("zy"); return a * zy.k * zy.inner.k end)
+  local function preload(k) package.preload.zy = function() return {k = k, inner = {k = k}} end end
+  local function reload(k)
+    package.loaded.zy = nil
+    preload(k)
+  end
+  local changes = {function() reload(2) end, function() package.loaded.zy.k = 5 end, function() package.loaded.zy.inner = {k = 3} end,
+    function() reload(7) end, function() end, function() reload(4) end, function() package.loaded.zy.inner.k = 6 end, function() reload(9) end}
+  local want = {4, 10, 15, 49, 49, 16, 24, 81}
+  for i, change in ipairs(changes) do
+    change()
+    tap.is(step(x):item(), want[i], ("change %d: the step reads the module that require returns"):format(i))
+  end
+  package.loaded.zy, package.preload.zy = nil, nil
 end)
 
 tap.done()

@@ -310,6 +310,69 @@ tap.group("values with the rows of the batch beside a single row", function()
   tap.is(same(x):totable(), (x * 2):totable(), "a constant with the rows of the argument is accepted")
 end)
 
+-- The gradient of a parameter is the sum over the micro-batches, also if a micro-batch has a single row, like the
+-- gradient, or if the gradient's operator combines rows. Uses by shape of the parameter b.
+tap.group("gradients of parameters", function()
+  local ids = rille.tensor({{0, 2}, {1, 1}, {2, 0}, {3, 2}}, {dtype = "i64"})
+  local uses = {
+    ["1 8"] = {
+      add = function(x, b) return x + b end, mul = function(x, b) return x * b end, div = function(x, b) return x / (b:square() + 1) end,
+      pow = function(x, b) return (x:abs() + 0.1) ^ b end, where = function(x, b) return x:gt(0):where(x, b) end,
+      maximum = function(x, b) return x:maximum(b) end, expand = function(x, b) return x * b:expand(x.shape) end,
+      concat = function(x, b) return x:concat(b:expand{x.shape[1], 8}, 1) end,
+      computed = function(x, b) return x * (b:exp() + b:reshape{8}) end,
+      matmul = function(x, b) return x:unsqueeze(1):matmul(b:reshape{1, 8, 1}) end,
+      token = function(x, b) return x:unsqueeze(1):concat(b:unsqueeze(0):expand{x.shape[1], 1, 8}, 1) end,
+    },
+    ["4 8"] = {
+      embedding = function(x, b, k) return k:embedding(b):sum(1) * x end, selection = function(x, b, k) return b[k]:mean(1) * x end,
+      linear = function(x, b) return x:matmul(b:transpose(0, 1)) end,
+      ["two uses"] = function(x, b, k) return x:matmul(b:transpose(0, 1)):matmul(b) + k:embedding(b):sum(1) end,
+      latents = function(x, b)
+        local q = b:unsqueeze(0):expand{x.shape[1], 4, 8}:layer_norm():matmul(b:transpose(0, 1)):softmax(-1):matmul(b)
+        return (x:unsqueeze(1) * q:reshape{x.shape[1], 4, 2, 4}:permute{0, 2, 1, 3}:sum(2):reshape{x.shape[1], 1, 8}):mean(1)
+      end,
+      ["attention of latents"] = function(x, b)
+        local q, k = b:unsqueeze(0):expand{x.shape[1], 4, 8}:matmul(b:transpose(0, 1)):reshape{x.shape[1], 4, 1, 4}, x:reshape{-1, 1, 2, 4}
+        return q:transpose(1, 2):scaled_dot_product_attention(k, k)
+      end,
+      scan = function(x, b) return (rille.scan(function(h, t) return (h + t:unsqueeze(1) * b:sum(0)):tanh() end, x, x:transpose(0, 1))) end,
+    },
+    ["8 8"] = {bmm = function(x, b) return x:unsqueeze(1):matmul(b:unsqueeze(0)):matmul(b) end,
+      conv = function(x, b) return x:reshape{-1, 1, 2, 4}:conv2d(b:reshape{8, 1, 2, 4}) end},
+  }
+  local x = rille.randn{4, 8}
+  for _, shape in ipairs{"1 8", "4 8", "8 8"} do
+    for name, use in tap.sorted(uses[shape]) do
+      local b = rille.rand({tonumber(shape:sub(1, 1)), 8}, {requires_grad = true})
+      for penalty = 0, 1 do
+        local function step(rows, k)
+          local loss = use(rows, b, k):square():sum() + penalty * b:square():sum()
+          return loss, (rille.grad(loss, {b}))
+        end
+        local loss, gradient = step(x, ids)
+        for _, m in ipairs{2, 4} do
+          local l, g = rille.graph(step, {micro_batches = m})(x, ids)
+          tap.near({l:item(), g:totable()}, {loss:item(), gradient:totable()},
+            ("%s, %d micro-batches, penalty %d: the gradient is that of the batch"):format(name, m, penalty), 1e-4, 1e-4)
+        end
+      end
+    end
+  end
+end)
+
+-- A value that repeats along the rows may be used with the rows of a micro-batch; these functions of it do not repeat.
+tap.group("values that do not repeat along the rows", function()
+  local b = rille.rand{1, 8}
+  for name, f in tap.sorted{cumsum = function(t) return t:cumsum(0) end, softmax = function(t) return t:softmax(0) end, tril = function(t) return t:tril() end,
+    ["a reshape"] = function(t) return t:reshape{2, -1, 8}:cumsum(1):reshape{-1, 8} end, ["a transpose"] = function(t) return t:transpose(0, 1):cumsum(1):transpose(0, 1) end} do
+    local function use(x) return x * f(b:expand(x.shape)):matmul(rille.eye(8)) end
+    local x = rille.rand{4, 8}
+    local good, y = pcall(rille.graph(use, {micro_batches = 2}), x)
+    tap.ok(not good or (y - use(x)):abs():max():item() < 1e-5, name .. ": is refused, or has the values of the batch", y)
+  end
+end)
+
 -- Checks losses and metrics that are means and sums. Each must have the value and gradient of the complete batch, or
 -- be refused.
 tap.group("functions of means", function()

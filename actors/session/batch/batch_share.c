@@ -135,8 +135,7 @@ try_signature(struct reading *r, const struct rule *rule, const struct sig *sig,
     }
 }
 
-/* Fills in the operands' types, with `times` as many rows as the operands have. A rule has no factor for a
- * dimension of size 1, so a single row must count as several rows. */
+/* Fills in the operands' types, with `times` as many rows. A rule has no factor for a dimension of size 1. */
 static void
 operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
@@ -759,10 +758,11 @@ batch_share_batch(const struct call_context *ctx, struct val *v, struct val **ou
 int
 batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g)
 {
-    if (batch_share_of(v) != SHARE_ROWS || trace_per_microbatch(*g)) return 0;
+    bool rows = batch_share_of(v) == SHARE_ROWS, each = trace_per_microbatch(*g);
+    if (rows ? each : !each || trace_per_microbatch(v) || batch_share_of(*g) == SHARE_SUM) return 0;
     TRY(build_to_global(ctx, *g, (*g)->layout, g));
     (*g)->node->per_piece = 1;
-    set_share((*g)->node, 0, SHARE_ROWS, rows_axis(v), blocks_of(v));
+    set_share((*g)->node, 0, rows ? SHARE_ROWS : SHARE_SUM, rows_axis(v), blocks_of(v));
     return 0;
 }
 

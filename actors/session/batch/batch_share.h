@@ -41,8 +41,8 @@ bool batch_share_adds(const struct val *v);
 /* Computes the batch's value of v if v is a sum or a mean over rows; the value is known after the last
  * micro-batch. For other values, *out is v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
-/* Makes *g, the gradient of v, a node that runs once per micro-batch. Does nothing unless v has rows of the batch
- * and *g is the same for all micro-batches. */
+/* Corrects how *g, the gradient of v, relates to the batch's value. If v has rows of the batch, *g gets rows, too. If v
+ * is the same for all micro-batches, *g becomes an addend: the batch's gradient is the sum over the micro-batches. */
 int batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g);
 /* Sets the shares of a new node's results: how they relate to the batch's values. E_PLAN: the call combines rows
  * of the batch, but a micro-batch has only some of these rows. */

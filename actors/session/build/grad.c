@@ -201,6 +201,24 @@ is_gradient_asked(const struct node *n)
     return n && n->state == NODE_NEW;
 }
 
+/* Returns true if g is moved from a layout with a pending sum, and the move is still to be computed. */
+static bool
+is_reduced(const struct val *g)
+{
+    const struct node *n = g->node;
+    return is_gradient_asked(n) && n->op == op_find("to_global") && !n->accumulate && !g->owner &&
+           layout_partial(n->in[0]->layout) == RED_SUM && !layout_partial(g->layout);
+}
+
+/* Adds two gradients that are moved from and to equal layouts: adds the addends of their pending sums, and moves the
+ * result, so that one reduction serves both. Column layers that read the same input have such gradients. */
+static int
+add_before_move(const struct call_context *ctx, const struct val *x, const struct val *y, struct val **sum)
+{
+    TRY(call2(ctx, "add", x->node->in[0], y->node->in[0], sum));
+    return build_to_global(ctx, *sum, y->layout, sum);
+}
+
 /* Adds `before`, an earlier gradient of the same value, to *g. Fuses the addition into the node of one of the two
  * gradients if the operator of that node can (rewrite.onto). */
 static int
@@ -208,6 +226,9 @@ add_gradient(const struct call_context *ctx, struct val *before, struct val **g)
 {
     const struct node *x = before->node, *y = (*g)->node;
     if (before->layout == (*g)->layout) {
+        if (is_reduced(before) && is_reduced(*g) && x->in[0]->layout == y->in[0]->layout &&
+            type_equal(&x->in[0]->type, &y->in[0]->type))
+            return add_before_move(ctx, before, *g, g);
         struct builder b = builder_of(ctx);
         struct val *sum = NULL;
         if (is_gradient_asked(y) && y->op->rewrite.onto)
@@ -296,6 +317,7 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
 {
     if (!shape_equal(&g->type, &v->type))
         return fail(E_KERNEL, "internal error: a gradient does not have its operand's shape");
+    if (trace_microbatches(ctx->s) > 1 && !trace_per_microbatch(v)) TRY(trace_rows(ctx, v, &g));
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
         TRY(layout_summed(ctx->s->atlas, v->layout, &l));

@@ -37,8 +37,8 @@ struct tracer {
     /* Returns the batch's value of v if v is a sum or a mean over rows; the value is known after the last
      * micro-batch. Returns v otherwise. */
     int (*batch)(const struct call_context *ctx, struct val *v, struct val **out);
-    /* Makes *g, the gradient of v, a value of one micro-batch, if v has rows of the batch and *g is the same for
-     * all micro-batches. */
+    /* Makes *g, the gradient of v, a value with rows if v has rows, and an addend if v is the same for all
+     * micro-batches. */
     int (*rows)(const struct call_context *ctx, const struct val *v, struct val **g);
     /* Returns the reason why the node has no gradient in a micro-batch, for an error that begins with the node's
      * name. NULL: the node has a gradient. */

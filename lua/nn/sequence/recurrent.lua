@@ -16,6 +16,8 @@ local start = require "rille.nn.base.start"
 
 local Recurrent = Module:extend("nn.Recurrent")
 
+Recurrent.parallel = {stream = true}
+
 local function suffix(layer, reverse) return ("_l%d%s"):format(layer, reverse and "_reverse" or "") end
 
 -- Creates the parameters of one direction of a layer. `at` is the suffix of their names.
@@ -70,18 +72,29 @@ local function lengths_of(self, lengths, x)
   return lengths
 end
 
+-- Replicates x over the mesh axes whose entries match one of the patterns. The operator splits only the batch. If it had
+-- to choose, it would split the batch over tensor axes, too, and each weight's gradient would be a pending reduction.
+local function replicated(x, patterns)
+  local sbp = x.sbp:gsub(" order.*", "")
+  for _, pattern in ipairs(patterns) do sbp = sbp:gsub(pattern, "B") end
+  return sbp == x.sbp and x or x:_pin{placement = x.placement, sbp = sbp}
+end
+
 -- Computes one direction of a layer. Returns the hidden states of all steps, and the last h and c.
 local function direction(self, x, at, first, reverse, lengths)
   local gates = biased(x:matmul(self["weight_ih" .. at]:transpose(0, 1)), rawget(self, "bias_ih" .. at))
-  local hs, cs = rille._recurrence(gates, self["weight_hh" .. at], first.h, first.c, rawget(self, "bias_hh" .. at), lengths,
+  local hs, cs = rille._recurrence(replicated(gates, {"S%([12]%)", "P%(%a+%)", "P"}), self["weight_hh" .. at], first.h, first.c, rawget(self, "bias_hh" .. at), lengths,
     {cell = self.cell, reverse = reverse})
   local last = reverse and 0 or x.shape[2] - 1
   return hs, hs[{{}, last}], self.cell == "lstm" and cs[{{}, last}] or nil
 end
 
--- Computes a layer; appends its last states to h and c.
+-- Computes a layer; appends its last states to h and c. If weight_ih is sharded, the gradient of x is a pending
+-- reduction. The pin reduces this gradient once for both directions.
 local function layer_of(self, x, layer, given, lengths, h, c)
   local ways = {}
+  x = replicated(x, {"S%(1%)"})
+  if self["weight_ih" .. suffix(layer)].sbp:find("S") then x = x:_pin(layout.of(x)) end
   for way = 1, self.bidirectional and 2 or 1 do
     local first, at = {h = given.h0 and given.h0[#h], c = given.c0 and given.c0[#h]}, suffix(layer, way == 2)
     ways[way], h[#h + 1], c[#c + 1] = direction(self, x, at, first, way == 2, lengths)
