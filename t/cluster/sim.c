@@ -152,17 +152,8 @@ test_hang_after_loss(void)
 
 /* ---- clusters that live for hours ---- */
 
-#ifdef __GLIBC__
-static size_t
-bytes_at(void *p)
-{
-    return p ? malloc_usable_size(p) + sizeof(size_t) : 0;
-}
-#endif
-
-/* Returns the bytes that the coordinator and the members have allocated: all bytes without those of the queues, and
- * without the coordinator's table of connections, because connections have large numbers here. musl has no counters
- * of allocated bytes: there the result is 0. */
+/* Returns the bytes that the coordinator and the members have allocated: all bytes without those of the queues. musl
+ * has no counters of allocated bytes: there the result is 0. */
 static size_t
 bytes_of_members(const struct cluster *s)
 {
@@ -171,10 +162,13 @@ bytes_of_members(const struct cluster *s)
     return 0;
 #else
     const struct mallinfo2 all = mallinfo2();
-    size_t bytes = all.uordblks + all.hblkhd - (s->c ? bytes_at(s->c->peer) : 0);
+    size_t bytes = all.uordblks + all.hblkhd;
     for (int i = 0; i < s->nworker; i++) {
         const struct queue *queue[] = {&s->worker[i].up, &s->worker[i].stale, &s->worker[i].down};
-        for (size_t k = 0; k < countof(queue) * QUEUE; k++) bytes -= bytes_at(queue[k / QUEUE]->item[k % QUEUE].text);
+        for (size_t k = 0; k < countof(queue) * QUEUE; k++) {
+            void *text = queue[k / QUEUE]->item[k % QUEUE].text;
+            bytes -= text ? malloc_usable_size(text) + sizeof(size_t) : 0;
+        }
     }
     return bytes;
 #endif

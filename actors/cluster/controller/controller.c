@@ -51,8 +51,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
 static void
 on_cut(void *arg, int peer)
 {
-    UNUSED(arg);
-    UNUSED(peer); /* nothing to do: ZeroMQ's ROUTER socket drops a peer when its process ends */
+    const struct cluster *c = arg;
+    link_release(c->link, LINK_CONTROL, peer); /* ZeroMQ's ROUTER socket drops the connection when the process ends */
 }
 
 static void
@@ -67,6 +67,14 @@ wake_session(struct cluster *c)
 {
     if (atomic_load(&c->wait.attended) && !pthread_equal(c->wait.attendant, pthread_self()))
         wake_cluster(c, SLEEPS_SESSION);
+}
+
+/* Sets the link on which a process's heartbeats arrive; -1: none. */
+static void
+set_beat_peer(const struct cluster *c, struct process *p, int peer)
+{
+    if (p->beat_peer >= 0 && p->beat_peer != peer) link_release(c->link, LINK_BEAT, p->beat_peer);
+    p->beat_peer = peer;
 }
 
 static void
@@ -95,6 +103,7 @@ kill_process(struct cluster *c, int rank)
     }
     if (p->child) waitpid(p->pid, NULL, WNOHANG); /* does not wait for a debugger, which may keep the ended process */
     system_process_close(&p->ends);
+    set_beat_peer(c, p, -1);
     *p = (struct process){.ends.fd = -1, .beat_peer = -1};
 }
 
@@ -243,30 +252,43 @@ on_tell(void *arg, const struct notice *n)
 
 /* ---- receiving ---- */
 
+/* Watches the process of the worker that this HELLO packet gave a rank, if the process is on this host. */
+static void
+watch_member(struct cluster *c, int peer, const struct packet *p)
+{
+    bool here = machine_is_same((const char *)p->machine.bytes, p->machine.n, str_text(&c->machine));
+    for (int r = 0; r < c->options.world; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->peer != peer) continue;
+        c->process[r].heard_ns = now_ns();
+        if (here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+    }
+}
+
+static void
+take_packet(struct cluster *c, int peer, const void *bytes, size_t n)
+{
+    struct packet p;
+    if (packet_read(bytes, n, &p)) {
+        int protocol = packet_protocol(bytes, n);
+        if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
+        coordinator_cut(c->c, peer, "sent a malformed packet");
+        return;
+    }
+    if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
+    coordinator_receive(c->c, peer, &p);
+    if (p.kind == PACKET_HELLO) watch_member(c, peer, &p);
+}
+
 static void
 take_control(struct cluster *c)
 {
     const void *bytes;
     size_t n;
     int peer;
-    struct packet p;
     while (link_receive(c->link, LINK_CONTROL, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p)) {
-            int protocol = packet_protocol(bytes, n);
-            if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
-            coordinator_cut(c->c, peer, "sent a malformed packet");
-            continue;
-        }
-        if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
-        coordinator_receive(c->c, peer, &p);
-        if (p.kind != PACKET_HELLO) continue;
-        /* watches the process of the worker that this HELLO packet gave a rank */
-        for (int r = 0; r < c->options.world; r++) {
-            const struct member_info *m = coordinator_member(c->c, r);
-            bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
-            if (m->peer == peer && here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
-            if (m->peer == peer) c->process[r].heard_ns = now_ns();
-        }
+        take_packet(c, peer, bytes, n);
+        if (!coordinator_uses(c->c, peer)) link_release(c->link, LINK_CONTROL, peer);
     }
 }
 
@@ -298,9 +320,11 @@ controller_take_beats(struct cluster *c)
     int peer;
     struct packet p;
     while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank)) continue;
-        if (!coordinator_beat(c->c, &p)) continue;
-        c->process[p.rank].beat_peer = peer;
+        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank) || !coordinator_beat(c->c, &p)) {
+            link_release(c->link, LINK_BEAT, peer);
+            continue;
+        }
+        set_beat_peer(c, &c->process[p.rank], peer);
         note_heard(c, &p);
     }
 }

@@ -162,7 +162,8 @@ struct notice {
 struct coordinator_env {
     void *arg;
     void (*send)(void *arg, int peer, const struct packet *p);
-    void (*cut)(void *arg, int peer); /* called when the coordinator has no further use for the link `peer` */
+    /* called when the coordinator has no further use for a link that it used (coordinator_uses) or refused */
+    void (*cut)(void *arg, int peer);
     void (*tell)(void *arg, const struct notice *n);
 };
 
@@ -202,6 +203,9 @@ void coordinator_free(struct coordinator **c);
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
+/* Returns true if the link `peer` is that of a member or of a waiting worker. The number of another link may name a new
+ * link later. */
+bool coordinator_uses(const struct coordinator *c, int peer);
 /* Rejects the worker on link `peer`, because it sends packets of another protocol version. */
 void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that

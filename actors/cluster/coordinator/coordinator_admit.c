@@ -239,7 +239,7 @@ coordinator_foreign(struct coordinator *c, int peer, int protocol)
 {
     char why[128];
     coordinate_know(c, peer);
-    if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
+    if (coordinate_peer(c, peer)->out || coordinate_peer(c, peer)->rank >= 0) return;
     snprintf(why, sizeof why, "it uses protocol %d, but the coordinator (rille %.32s) uses protocol %d", protocol,
              c->options.version, WIRE_VERSION);
     refuse_peer(c, peer, 0, "", why);
@@ -411,7 +411,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
     if (p->link.n) memcpy(m->link, p->link.bytes, CLUSTER_ID);
     m->window.last = p->ack;
     m->connection = p->count;
-    c->peer[peer].rank = rank;
+    coordinate_peer(c, peer)->rank = rank;
     coordinate_send(c, rank,
                     (struct packet){.kind = PACKET_WELCOME,
                                     .job = {c->options.job, CLUSTER_ID},
@@ -464,7 +464,9 @@ keep_waiting(struct coordinator *c, int peer, const struct packet *p)
 {
     for (int i = 0; i < c->nwaiting; i++) {
         struct packet other = hello_of(&c->waiting[i]);
-        if (p->link.n && span_is(p->link, other.link)) coordinate_forget_waiting(c, i--);
+        if (!p->link.n || !span_is(p->link, other.link)) continue;
+        if (c->waiting[i].peer != peer) coordinate_cut(c, c->waiting[i].peer);
+        coordinate_forget_waiting(c, i--);
     }
     GROW(c->waiting, c->nwaiting + 1, c->waiting_capacity);
     struct waiting *w = &c->waiting[c->nwaiting++];
@@ -480,7 +482,7 @@ coordinate_seat(struct coordinator *c)
         struct waiting w = c->waiting[i];
         struct packet p = hello_of(&w);
         struct str why = {0};
-        int key = c->peer[w.peer].key, rank = rank_for(c, key, &p);
+        int key = coordinate_peer(c, w.peer)->key, rank = rank_for(c, key, &p);
         if (rank < 0) continue;
         if (objection(c, key, &p, rank, &why))
             refuse_worker(c, w.peer, &p, str_text(&why));
@@ -496,7 +498,7 @@ coordinator_can_grow(const struct coordinator *c)
 {
     for (int i = 0; c->phase == CLUSTER_IDLE && i < c->nwaiting; i++) {
         struct packet p = hello_of(&c->waiting[i]);
-        int key = c->peer[c->waiting[i].peer].key, want = p.rank >= 0 ? p.rank : key;
+        int key = coordinate_peer(c, c->waiting[i].peer)->key, want = p.rank >= 0 ? p.rank : key;
         for (int r = 0; r < c->options.world; r++)
             if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && has_secret(c, r, &p))
                 return true;
@@ -528,13 +530,14 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
 {
     struct member *m = &c->member[rank];
     struct packet p;
-    c->peer[peer].out = hello->count <= m->connection;
-    if (c->peer[peer].out) return;
+    coordinate_peer(c, peer)->out = hello->count <= m->connection;
+    if (coordinate_peer(c, peer)->out) return;
+    int former = m->info.peer;
     m->connection = hello->count;
-    c->peer[m->info.peer].rank = -1;
-    c->peer[m->info.peer].out = true;
-    c->peer[peer].rank = rank;
     m->info.peer = peer;
+    coordinate_peer(c, peer)->rank = rank;
+    coordinate_peer(c, former)->rank = -1;
+    coordinate_cut(c, former);
     m->info.missed = 0;
     window_acknowledge(&m->window, hello->ack);
     for (size_t at = 0; window_next(&m->window, &at, &p);) {
@@ -553,14 +556,14 @@ refuse_former(struct coordinator *c, int peer, const struct packet *p)
                         .flags = REFUSE_LOST,
                         .text = span_text("the coordinator counts this worker as lost")};
     c->env.send(c->env.arg, peer, &no);
-    c->peer[peer].out = true;
+    coordinate_peer(c, peer)->out = true;
 }
 
 void
 coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
-    int key = c->peer[peer].key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
+    int key = coordinate_peer(c, peer)->key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
     if (former >= 0 && (key < 0 || key == former)) {
         resume_link(c, peer, former, p);
     } else if (p->job.n) {

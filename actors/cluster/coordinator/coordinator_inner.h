@@ -4,6 +4,7 @@
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/peers.h"
 #include "actors/cluster/wire/window.h"
 
 /* The work of a worker since the speeds of workers were last compared (coordinator_pace.c). */
@@ -41,11 +42,13 @@ struct member {
     int next;      /* next higher rank of the same memory in this epoch; -1: none */
 };
 
-/* A link, recorded when its first packet arrives. */
+/* A link, recorded when its first packet arrives. The table of links is indexed by the slots of their numbers
+ * (peers.h). */
 struct peer {
-    int32_t rank; /* rank of the member on the link; -1: no member was admitted on it yet */
-    int32_t key;  /* rank to which the key of the link belongs; -1: any rank */
-    bool out;     /* true: the link's worker was rejected or lost, so packets of the link are ignored */
+    int32_t number; /* -1: the slot has had no link */
+    int32_t rank;   /* rank of the member on the link; -1: no member was admitted on it yet */
+    int32_t key;    /* rank to which the key of the link belongs; -1: any rank */
+    bool out;       /* true: the link's worker was rejected or lost, so packets of the link are ignored */
 };
 
 /* A worker of an elastic job that waits for a rank. */
@@ -153,7 +156,8 @@ void coordinate_break(struct coordinator *c);
  * phase BROKEN, only drops the answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
-void coordinate_know(struct coordinator *c, int peer); /* registers a link, unless it is known */
+void coordinate_know(struct coordinator *c, int peer);               /* registers a link, unless it is known */
+struct peer *coordinate_peer(const struct coordinator *c, int peer); /* returns a link that is known */
 void coordinate_cut(struct coordinator *c, int peer);
 /* returns a copy of the text, with unprintable bytes written as \x1b; the caller frees the copy */
 char *coordinate_text(struct span s);

@@ -231,8 +231,21 @@ on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (w->peer == peer && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
+    bool present = id_of(s, peer).pid == w->pid && id_of(s, peer).connection == w->connection; /* not a former one */
+    if (present && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
         wrong(s, "a queue grows without end");
+}
+
+/* Returns true if a member's link has this connection's worker, and a later connection. */
+static bool
+is_replaced(struct cluster *s, int peer)
+{
+    struct sim_id id = id_of(s, peer);
+    for (int r = 0; r < s->world; r++) {
+        int now = coordinator_member(s->c, r)->peer;
+        if (now >= 0 && now != peer && id_of(s, now).pid == id.pid) return true;
+    }
+    return false;
 }
 
 static void
@@ -240,7 +253,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (s->trial.ticks && peer < w->first) return; /* a connection of an earlier worker */
+    peers_release(&s->peers, peer);
+    if (id_of(s, peer).pid != w->pid || is_replaced(s, peer)) return;
     /* The controller kills a lost worker of its own host before it continues. A lost worker of the other host is
      * killed by the workers that map the same segment; `others` is true if such workers exist. */
     bool others = false;
@@ -483,7 +497,7 @@ fault(struct cluster *s, uint64_t one_in)
 static void
 deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
 {
-    int peer = q == &w->stale ? w->peer - WORKERS : w->peer;
+    int connection = w->connection - (q == &w->stale);
     struct packet p;
     struct str *item = &q->item[q->head];
     q->head = (q->head + 1) % QUEUE;
@@ -492,10 +506,13 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     int times = fault(s, 300) ? 2 : 1;
     for (int i = 0; i < times && w->alive; i++) {
         if (packet_read(item->text, item->len, &p)) wrong(s, "a packet cannot be read");
-        if (q == &w->down)
+        if (q == &w->down) {
             member_receive(w->member, &p);
-        else
-            coordinator_receive(s->c, peer, &p);
+            continue;
+        }
+        int peer = peer_of(s, w, connection);
+        coordinator_receive(s->c, peer, &p);
+        if (!coordinator_uses(s->c, peer)) peers_release(&s->peers, peer);
     }
 }
 
@@ -511,7 +528,7 @@ break_connection(struct cluster *s, struct sim_worker *w)
     w->down.n = (int)pick(s, (uint64_t)w->down.n + 1);
     w->broken = true;
     w->lasts = !s->trial.only_flaps && pick(s, 8) == 0;
-    w->peer += WORKERS;
+    w->connection++;
     member_down(w->member);
 }
 
@@ -546,12 +563,12 @@ connect_again(struct cluster *s, struct sim_worker *w)
 /* Reports the end of a process to the coordinator, as the operating system does. The coordinator must know the rank
  * of the process. */
 static void
-gone(struct cluster *s, const struct sim_worker *w, const char *how)
+gone(struct cluster *s, struct sim_worker *w, const char *how)
 {
     int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
     if (rank < 0 || w->life != s->life) return;
     const struct member_info *m = coordinator_member(s->c, rank);
-    if (m->peer % WORKERS == w->index || (m->state == MEMBER_ABSENT && s->started[rank] == w->index))
+    if ((m->peer >= 0 && worker_of(s, m->peer) == w) || (m->state == MEMBER_ABSENT && s->started[rank] == w->index))
         coordinator_gone(s->c, rank, how);
 }
 
@@ -575,6 +592,7 @@ coordinator_begin(struct cluster *s)
                                     .job = "a job of the sim",
                                     .secret = (const unsigned char(*)[CLUSTER_ID])s->secret};
     coordinator_free(&s->c);
+    peers_free(&s->peers);
     o.job[0] = (unsigned char)s->life++;
     memset(s->secret, 0, sizeof s->secret);
     for (int r = 0; r < WORLD; r++) s->started[r] = -1;
@@ -616,7 +634,9 @@ misfortune(struct cluster *s)
         return; /* spares a worker without a rank: only the code that starts workers notices its end */
     if (fault(s, 4000)) {
         worker_kill(w);
-        coordinator_cut(s->c, w->peer, "was killed");
+        int peer = peer_of(s, w, w->connection);
+        coordinator_cut(s->c, peer, "was killed");
+        peers_release(&s->peers, peer);
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
@@ -740,6 +760,7 @@ static void
 sim_end(struct cluster *s)
 {
     coordinator_free(&s->c);
+    peers_free(&s->peers);
     for (int i = 0; i < s->nworker; i++) {
         member_free(&s->worker[i].member);
         queue_free(&s->worker[i].up);

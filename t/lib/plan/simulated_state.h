@@ -5,6 +5,7 @@
 #include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/member.h"
 #include "actors/cluster/memory/kept.h"
+#include "actors/cluster/wire/peers.h"
 #include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/base/error.h"
@@ -99,13 +100,12 @@ struct sim_worker {
     uint32_t done;                   /* progress: number of ticks in which the worker completed work */
     bool cut;                        /* the worker is lost but runs, on a host where it cannot be killed */
     struct cluster *of;
-    /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
-     * started; life: number of its coordinator */
-    int index, peer, rank, life;
-    int pid;   /* 1 + number of workers started before */
-    int first; /* number of its first connection */
-    int ended; /* tick at which the process ended */
-    int host;  /* number of the worker's host; 0: the coordinator's host */
+    /* index: index of the worker; rank: rank for which it was started; life: number of its coordinator */
+    int index, rank, life;
+    int pid;        /* 1 + number of workers started before */
+    int connection; /* number of its connections so far */
+    int ended;      /* tick at which the process ended */
+    int host;       /* number of the worker's host; 0: the coordinator's host */
     /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
      * no heartbeats */
     bool broken, lasts;
@@ -153,8 +153,9 @@ struct cluster {
     struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    int ticks; /* simulated time */
-    int life;  /* number of coordinators so far */
+    struct peers peers; /* numbers of connections, as in a link */
+    int ticks;          /* simulated time */
+    int life;           /* number of coordinators so far */
     /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
@@ -216,10 +217,38 @@ wrong(struct cluster *s, const char *why)
     if (!s->wrong++) s->why = why;
 }
 
+/* ---- connections ---- */
+
+/* The routing id of a connection. */
+struct sim_id {
+    int32_t index, pid, connection;
+};
+
+/* Returns the number of a worker's connection. */
+static int
+peer_of(struct cluster *s, const struct sim_worker *w, int connection)
+{
+    const struct sim_id id = {w->index, w->pid, connection};
+    return peers_number(&s->peers, &id, sizeof id);
+}
+
+static struct sim_id
+id_of(struct cluster *s, int peer)
+{
+    struct sim_id id = {.index = -1};
+    const struct peers_entry *e = peers_entry_of(&s->peers, peer);
+    if (e)
+        memcpy(&id, e->id, sizeof id);
+    else
+        wrong(s, "the number of a connection that is in use names another connection");
+    return id;
+}
+
+/* Returns the worker of a connection. */
 static struct sim_worker *
 worker_of(struct cluster *s, int peer)
 {
-    return &s->worker[peer % WORKERS];
+    return &s->worker[MAX(id_of(s, peer).index, 0)];
 }
 
 /* Returns a rank's number after a step of the training. */
@@ -275,21 +304,21 @@ kill_pid(struct cluster *s, uint32_t pid)
 /* Returns true if the state of worker i can be used for another worker: its process ended many ticks ago, and the
  * coordinator has forgotten it. */
 static bool
-is_reusable(const struct cluster *s, int i)
+is_reusable(struct cluster *s, int i)
 {
     enum { AGE = 20 };
     const struct sim_worker *w = &s->worker[i];
     if (!s->trial.ticks || w->alive || s->ticks < w->ended + AGE) return false;
     for (int r = 0; r < s->world; r++) {
         int peer = coordinator_member(s->c, r)->peer;
-        if (s->started[r] == i || (peer >= 0 && peer % WORKERS == i)) return false;
+        if (s->started[r] == i || (peer >= 0 && worker_of(s, peer) == w)) return false;
     }
     return true;
 }
 
 /* Returns true if n more workers can be started. */
 static bool
-has_room(const struct cluster *s, int n)
+has_room(struct cluster *s, int n)
 {
     int room = WORKERS - s->nworker;
     for (int i = 0; room < n && i < s->nworker; i++) room += is_reusable(s, i);
@@ -310,7 +339,6 @@ new_worker(struct cluster *s)
     member_free(&w->member);
     *w = (struct sim_worker){
         .of = s, .index = i, .pid = ++s->nstart, .up = old.up, .down = old.down, .stale = old.stale};
-    w->peer = w->first = i == s->nworker ? i : old.peer + WORKERS;
     s->nworker += i == s->nworker;
     return w;
 }
