@@ -285,7 +285,8 @@ bool coordinator_file(struct coordinator *c, int rank, const struct packet *p);
  * programs need not be sent again. */
 void coordinator_forget(struct coordinator *c, uint64_t program);
 
-/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch. */
+/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch, or an elastic job has
+ * fewer than `least` workers. */
 bool coordinator_can_grow(const struct coordinator *c);
 /* Sets the ranks whose workers an elastic job waits for: ranks 0 to started - 1. */
 void coordinator_await(struct coordinator *c, int started);

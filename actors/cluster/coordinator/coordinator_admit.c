@@ -170,10 +170,11 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
 
 /* Returns true if a worker without a rank may wait for one, because the job is elastic. */
 static bool
-may_wait(const struct coordinator *c, int want)
+may_wait(const struct coordinator *c, int want, struct span machine)
 {
     if (!c->options.least || c->nwaiting >= c->options.world || want >= c->options.world) return false;
-    return want < 0 || (!is_in(&c->member[want]) && c->member[want].info.state != MEMBER_ABSENT);
+    if (want < 0) return true;
+    return c->member[want].info.state == MEMBER_ABSENT ? !fits_memory(c, want, machine) : !is_in(&c->member[want]);
 }
 
 /* Writes to `why` why a worker gets no rank. */
@@ -211,7 +212,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         object_to_job(c, p, why);
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
-    } else if (rank < 0 && !may_wait(c, want)) {
+    } else if (rank < 0 && !may_wait(c, want, p->machine)) {
         object_to_rank(c, p, want, why);
     } else {
         object_to_kernels(c, p, why);
@@ -357,14 +358,65 @@ assign_memories(struct coordinator *c)
     hash_free(&known);
 }
 
+/* Returns the HELLO packet of a worker that waits for a rank. */
+static struct packet
+hello_of(const struct waiting *w)
+{
+    struct packet p;
+    int malformed = packet_read(w->hello.text, w->hello.len, &p);
+    assert(!malformed); /* the packet was decoded when it arrived, so it is well-formed */
+    UNUSED(malformed);
+    p.ack = w->said;
+    return p;
+}
+
+/* Returns the rank that an admission can give to a waiting worker; -1: none. taken: by rank, 1: another worker gets it.
+ */
+static int
+rank_by_admission(const struct coordinator *c, const struct waiting *w, const uint8_t *taken)
+{
+    struct packet p = hello_of(w);
+    int key = coordinate_peer(c, w->peer)->key, want = p.rank >= 0 ? p.rank : key;
+    for (int r = 0; r < c->options.world; r++) {
+        enum member_state state = c->member[r].info.state;
+        if ((state != MEMBER_RETIRED && state != MEMBER_ABSENT) || taken[r]) continue;
+        if ((want < 0 || want == r) && has_secret(c, r, &p)) return r;
+    }
+    return -1;
+}
+
+/* Returns the number of waiting workers that an admission can give ranks. */
+static int
+coordinate_candidates(const struct coordinator *c)
+{
+    int n = 0;
+    uint8_t *taken = must_alloc((size_t)c->options.world);
+    for (int i = 0; i < c->nwaiting; i++) {
+        int rank = rank_by_admission(c, &c->waiting[i], taken);
+        if (rank < 0) continue;
+        taken[rank] = 1;
+        n++;
+    }
+    free(taken);
+    return n;
+}
+
+static int
+count_members(const struct coordinator *c)
+{
+    int n = 0;
+    for (int r = 0; r < c->options.world; r++) n += is_in(&c->member[r]);
+    return n;
+}
+
 /* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. A rank
- * stays open if the job needs its memory (coordinate_first_gone). */
+ * stays open if the job needs its memory (coordinate_first_gone). After a loss, waiting workers count as present: those
+ * on other hosts than the lost ones get their ranks by an admission, which can move devices, in the next epoch. */
 static void
 retire_unexpected(struct coordinator *c)
 {
-    int nin = 0;
-    for (int r = 0; r < c->options.world; r++) nin += is_in(&c->member[r]);
-    if (!c->options.least || nin < c->options.least) return;
+    int nin = count_members(c);
+    if (!c->options.least || nin + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
         if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) == r)) continue;
@@ -446,18 +498,6 @@ coordinate_forget_waiting(struct coordinator *c, int i)
     memmove(&c->waiting[i], &c->waiting[i + 1], sizeof *c->waiting * (size_t)(c->nwaiting - i));
 }
 
-/* Returns the HELLO packet of a worker that waits for a rank. */
-static struct packet
-hello_of(const struct waiting *w)
-{
-    struct packet p;
-    int malformed = packet_read(w->hello.text, w->hello.len, &p);
-    assert(!malformed); /* the packet was decoded when it arrived, so it is well-formed */
-    UNUSED(malformed);
-    p.ack = w->said;
-    return p;
-}
-
 /* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. */
 static void
 keep_waiting(struct coordinator *c, int peer, const struct packet *p)
@@ -496,14 +536,8 @@ coordinate_seat(struct coordinator *c)
 bool
 coordinator_can_grow(const struct coordinator *c)
 {
-    for (int i = 0; c->phase == CLUSTER_IDLE && i < c->nwaiting; i++) {
-        struct packet p = hello_of(&c->waiting[i]);
-        int key = coordinate_peer(c, c->waiting[i].peer)->key, want = p.rank >= 0 ? p.rank : key;
-        for (int r = 0; r < c->options.world; r++)
-            if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && has_secret(c, r, &p))
-                return true;
-    }
-    return false;
+    if (c->phase != CLUSTER_IDLE) return false;
+    return coordinate_candidates(c) > 0 || count_members(c) < c->options.least;
 }
 
 static bool
@@ -572,6 +606,7 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
         refuse_worker(c, peer, p, str_text(&why));
     } else if (rank < 0) {
         keep_waiting(c, peer, p);
+        coordinate_complete(c, -1);
     } else {
         admit(c, peer, rank, p);
         coordinate_complete(c, rank);

@@ -236,18 +236,6 @@ on_send(void *arg, int peer, const struct packet *p)
         wrong(s, "a queue grows without end");
 }
 
-/* Returns true if a member's link has this connection's worker, and a later connection. */
-static bool
-is_replaced(struct cluster *s, int peer)
-{
-    struct sim_id id = id_of(s, peer);
-    for (int r = 0; r < s->world; r++) {
-        int now = coordinator_member(s->c, r)->peer;
-        if (now >= 0 && now != peer && id_of(s, now).pid == id.pid) return true;
-    }
-    return false;
-}
-
 static void
 on_cut(void *arg, int peer)
 {
@@ -322,6 +310,14 @@ cancel_files(struct cluster *s)
     }
 }
 
+static int
+count_ready(const struct cluster *s)
+{
+    int n = 0;
+    for (int r = 0; r < s->world; r++) n += coordinator_member(s->c, r)->state == MEMBER_READY;
+    return n;
+}
+
 static void
 on_tell(void *arg, const struct notice *n)
 {
@@ -333,12 +329,9 @@ on_tell(void *arg, const struct notice *n)
         if (!worker_of(s, coordinator_member(s->c, n->rank)->peer)->hung) wrong(s, "a worker is lost that progresses");
     }
     if (n->kind == NOTICE_FORMED) {
-        int nin = 0;
         s->formed = true;
         s->grows = false;
-        for (int r = 0; r < s->world; r++) nin += coordinator_member(s->c, r)->state == MEMBER_READY;
-        s->fewest = s->fewest ? MIN(s->fewest, nin) : nin;
-        s->most = MAX(s->most, nin);
+        s->elsewhere += count_ready(s) < s->trial.least;
         for (int r = 0; r < s->world; r++) {
             int peer = coordinator_member(s->c, r)->peer;
             s->taken += peer >= 0 && worker_of(s, peer)->kept;
@@ -387,10 +380,13 @@ on_its_way(const struct cluster *s, int rank)
     return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
-/* Returns the host of a worker that no rank was assigned to. */
+/* Returns the host of a worker that no rank was assigned to. The coordinator's host must always have a worker. */
 static int
 any_host(struct cluster *s)
 {
+    bool first = false;
+    for (int i = 0; i < s->nworker; i++) first |= s->worker[i].alive && !s->worker[i].cut && s->worker[i].host == 0;
+    if (s->trial.elsewhere && s->nstart >= s->world) return first ? s->trial.hosts : 0;
     return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
 }
 
@@ -456,7 +452,10 @@ program_turn(struct cluster *s)
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && (s->trial.ticks || s->step < RUNS)) {
         if (s->filing.on && s->filing.loads) return;
         if (kept_turn(s)) return;
-        if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
+        bool few = count_ready(s) < s->trial.least; /* waiting workers must be admitted before the next step */
+        if (few && !coordinator_can_grow(s->c)) wrong(s, "too few workers, and none is awaited");
+        if (few && s->filing.on) return;
+        if (!s->filing.on && coordinator_can_grow(s->c) && (few || pick(s, 2))) {
             s->grown++;
             s->grows = true;
             s->formed = false;
@@ -473,6 +472,8 @@ program_turn(struct cluster *s)
         }
         s->restore = s->failing = false;
         s->running = true;
+        s->fewest = s->fewest ? MIN(s->fewest, count_ready(s)) : count_ready(s);
+        s->most = MAX(s->most, count_ready(s));
         struct start start = {.program = 7 + (uint64_t)(s->step % 2),
                               .bytes = program,
                               .nbyte = sizeof program,
@@ -795,6 +796,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
                             .grown = s->grown,
                             .interrupted = s->interrupted,
                             .moved = s->moved,
+                            .elsewhere = s->elsewhere,
                             .fewest = s->fewest,
                             .most = s->most,
                             .hung = s->hung,

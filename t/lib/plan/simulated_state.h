@@ -20,6 +20,7 @@ struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 to 3; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
     int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
+    bool elsewhere;           /* newcomers of an elastic job are on a host of their own, and so are spares */
     bool may_fail;            /* runs may fail */
     bool restarts;            /* the coordinator may be killed */
     bool keep;                /* workers of a killed coordinator join the next one */
@@ -56,20 +57,21 @@ trial_of(int world, int hosts, uint64_t n)
 }
 
 struct outcome {
-    int lost;                    /* number of workers that were lost */
-    int restarts;                /* number of coordinator restarts */
-    int taken;                   /* number of workers that a later coordinator took over */
-    int filed;                   /* number of saves and loads that all workers completed */
-    int given_up;                /* number of saves and loads that the simulated user interrupted */
-    int united;                  /* number of communicators made */
-    int resumed;                 /* number of links that continued over a new connection */
-    int muted;                   /* number of connections that began to carry nothing */
-    int muted_again;             /* number of muted connections made in place of a muted one */
-    int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
-    int interrupted;             /* number of losses during these admissions */
-    int moved;                   /* number of epochs in which devices moved to another host */
-    int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
-    int hung;                    /* number of workers that were lost because they hung */
+    int lost;         /* number of workers that were lost */
+    int restarts;     /* number of coordinator restarts */
+    int taken;        /* number of workers that a later coordinator took over */
+    int filed;        /* number of saves and loads that all workers completed */
+    int given_up;     /* number of saves and loads that the simulated user interrupted */
+    int united;       /* number of communicators made */
+    int resumed;      /* number of links that continued over a new connection */
+    int muted;        /* number of connections that began to carry nothing */
+    int muted_again;  /* number of muted connections made in place of a muted one */
+    int grown;        /* number of times that an elastic job admitted newcomers without a loss */
+    int interrupted;  /* number of losses during these admissions */
+    int elsewhere;    /* number of epochs that began with too few workers, because spares made up the number */
+    int moved;        /* number of epochs in which devices moved to another host */
+    int fewest, most; /* fewest, most: smallest and largest number of workers of an epoch */
+    int hung;         /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int found;                   /* number of kept snapshots that a later coordinator found */
     int steps;                   /* length of the trial */
@@ -198,7 +200,7 @@ struct cluster {
     uint32_t united_run;
     int united;
     bool slow_disk;
-    int filed, given_up, hung, grown, interrupted, moved, fewest, most;
+    int filed, given_up, hung, grown, interrupted, moved, elsewhere, fewest, most;
     bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
     bool formed, running, restore, failing;
@@ -249,6 +251,18 @@ static struct sim_worker *
 worker_of(struct cluster *s, int peer)
 {
     return &s->worker[MAX(id_of(s, peer).index, 0)];
+}
+
+/* Returns true if a member's link has this connection's worker, and a later connection. */
+static bool
+is_replaced(struct cluster *s, int peer)
+{
+    struct sim_id id = id_of(s, peer);
+    for (int r = 0; r < s->world; r++) {
+        int now = coordinator_member(s->c, r)->peer;
+        if (now >= 0 && now != peer && id_of(s, now).pid == id.pid) return true;
+    }
+    return false;
 }
 
 /* Returns a rank's number after a step of the training. */
