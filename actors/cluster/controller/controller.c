@@ -172,7 +172,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         }
     }
     c->epoch.full = false; /* the epoch is incomplete again: cancels a NOTICE_FULL that has not been handled */
-    c->epoch.lost_ns[c->epoch.nlost++ % LOSSES] = now_ns();
+    loss_times_add(&c->epoch.lost, now_ns());
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
     kill_process(c, n->rank);

@@ -120,7 +120,7 @@ void
 cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries)
 {
     pthread_mutex_lock(&c->lock);
-    *losses = c->epoch.nlost;
+    *losses = c->epoch.lost.n;
     *recoveries = (int64_t)coordinator_epoch(c->c) - 1;
     pthread_mutex_unlock(&c->lock);
 }

@@ -310,14 +310,6 @@ cancel_files(struct cluster *s)
     }
 }
 
-static int
-count_ready(const struct cluster *s)
-{
-    int n = 0;
-    for (int r = 0; r < s->world; r++) n += coordinator_member(s->c, r)->state == MEMBER_READY;
-    return n;
-}
-
 static void
 on_tell(void *arg, const struct notice *n)
 {
@@ -340,6 +332,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind == NOTICE_LOST) {
         if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
         s->lost++;
+        note_loss(s);
         s->interrupted += s->grows;
         s->grows = false;
         s->filing.on = false;
@@ -360,24 +353,6 @@ on_tell(void *arg, const struct notice *n)
     read_values(s, s->saved);
     if (s->trial.ticks) check_saved(s);
     kept_begin(s);
-}
-
-static bool
-all_here(const struct cluster *s)
-{
-    for (int r = 0; r < s->world; r++) {
-        enum member_state state = coordinator_member(s->c, r)->state;
-        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
-    }
-    return true;
-}
-
-/* Returns true if a worker was started for the rank and its end has not been reported yet. */
-static bool
-on_its_way(const struct cluster *s, int rank)
-{
-    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
-    return s->started[rank] >= 0 && w->alive && !w->cut;
 }
 
 /* Returns the host of a worker that no rank was assigned to. The coordinator's host must always have a worker. */
@@ -418,6 +393,7 @@ static void
 recover(struct cluster *s)
 {
     int alive = 0, lost = 0;
+    s->ended = exceeds_losses(s);
     for (int r = 0; r < s->world; r++) {
         enum member_state state = coordinator_member(s->c, r)->state;
         alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
@@ -608,6 +584,8 @@ coordinator_begin(struct cluster *s)
     s->formed = s->grows = s->running = s->failing = s->filing.on = s->keeping.on = s->keeping.looked = false;
     s->takes_over = s->life > 1;
     s->table = 0;
+    s->losses = (struct loss_times){0};
+    s->nloss = 0;
 }
 
 static void
@@ -733,6 +711,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     bool named = (trial.hosts > 1 && !trial.least) || pick(s, 2);
     for (int r = 0; r < s->world; r++)
         worker_start(s, named ? r : -1, trial.least ? any_host(s) : r % trial.hosts, none);
+    for (int i = 0; i < trial.spares; i++) worker_start(s, -1, any_host(s), none);
 }
 
 /* Returns true if the clock may tick now. If many workers have ended, the clock ticks less often, so that each
@@ -777,10 +756,10 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     struct cluster *s = must_alloc(sizeof *s);
     sim_begin(s, seed, trial);
     int k = 0;
-    for (; k < STEPS && s->step < RUNS && !s->wrong; sim_step(s))
+    for (; k < STEPS && s->step < RUNS && !s->wrong && !s->ended; sim_step(s))
         if (++k == trial.hangs_at) s->worker[trial.hanging].hung = true;
-    if (s->step < RUNS) wrong(s, "it does not end");
-    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
+    if (s->step < RUNS && !s->ended) wrong(s, "it does not end");
+    bool fits = !s->wrong && (!want[0] || s->ended || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
     *out = (struct outcome){.lost = s->lost,
@@ -796,6 +775,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
                             .grown = s->grown,
                             .interrupted = s->interrupted,
                             .moved = s->moved,
+                            .ended = s->ended,
                             .elsewhere = s->elsewhere,
                             .fewest = s->fewest,
                             .most = s->most,

@@ -3,6 +3,7 @@
 #define RILLE_T_SIMULATED_STATE_H
 
 #include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/loss_times.h"
 #include "actors/cluster/coordinator/member.h"
 #include "actors/cluster/memory/kept.h"
 #include "actors/cluster/wire/peers.h"
@@ -20,15 +21,18 @@ struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 to 3; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
     int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
-    bool elsewhere;           /* newcomers of an elastic job are on a host of their own, and so are spares */
-    bool may_fail;            /* runs may fail */
-    bool restarts;            /* the coordinator may be killed */
-    bool keep;                /* workers of a killed coordinator join the next one */
-    bool speaks;              /* one worker of each host relays the heartbeats of the others */
-    bool files;               /* workers save and load files */
-    bool unites;              /* runs need a communicator */
-    bool hangs;               /* workers may hang */
-    int flaps;                /* number of connections that end and are replaced by a new one */
+    bool elsewhere;           /* newcomers of an elastic job are on a host of their own */
+    int spares;               /* number of spare workers at the beginning */
+    /* the job ends at more than `restarts` losses within restarts_ticks; restarts_ticks 0: no limit */
+    int restarts_most, restarts_ticks;
+    bool may_fail;         /* runs may fail */
+    bool restarts;         /* the coordinator may be killed */
+    bool keep;             /* workers of a killed coordinator join the next one */
+    bool speaks;           /* one worker of each host relays the heartbeats of the others */
+    bool files;            /* workers save and load files */
+    bool unites;           /* runs need a communicator */
+    bool hangs;            /* workers may hang */
+    int flaps;             /* number of connections that end and are replaced by a new one */
     bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
     bool mutes_again;      /* a connection that replaces one that carried nothing may carry nothing, too */
     bool only_flaps;       /* no connection is down for longer than a tick */
@@ -56,6 +60,21 @@ trial_of(int world, int hosts, uint64_t n)
                           .mutes_again = n % 23 < 8};
 }
 
+/* Returns the options of an elastic job: each policy is drawn from the seed. */
+static inline struct trial
+elastic_trial(uint64_t seed)
+{
+    uint64_t random = seed;
+    struct trial t =
+        trial_of(1 + (int)(next_random(&random) % WORLD), 1 + (int)(next_random(&random) % 3), next_random(&random));
+    t.least = 1 + (int)(next_random(&random) % (uint64_t)t.world);
+    t.elsewhere = next_random(&random) % 3 == 0;
+    t.spares = (int)(next_random(&random) % 4);
+    t.restarts_most = (int)(next_random(&random) % 4);
+    t.restarts_ticks = next_random(&random) % 2 ? (int)(next_random(&random) % 400) : 0;
+    return t;
+}
+
 struct outcome {
     int lost;         /* number of workers that were lost */
     int restarts;     /* number of coordinator restarts */
@@ -68,6 +87,7 @@ struct outcome {
     int muted_again;  /* number of muted connections made in place of a muted one */
     int grown;        /* number of times that an elastic job admitted newcomers without a loss */
     int interrupted;  /* number of losses during these admissions */
+    bool ended;       /* the job was ended by its limit of losses */
     int elsewhere;    /* number of epochs that began with too few workers, because spares made up the number */
     int moved;        /* number of epochs in which devices moved to another host */
     int fewest, most; /* fewest, most: smallest and largest number of workers of an epoch */
@@ -203,6 +223,10 @@ struct cluster {
     int filed, given_up, hung, grown, interrupted, moved, elsewhere, fewest, most;
     bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
+    struct loss_times losses;    /* of this coordinator */
+    int64_t loss_at[HISTORY];    /* the same, for the check of the limit */
+    int nloss;
+    bool ended; /* the job was ended by its limit of losses */
     bool formed, running, restore, failing;
     const char *why;
 };
@@ -357,13 +381,64 @@ new_worker(struct cluster *s)
     return w;
 }
 
+/* ---- ranks ---- */
+
+static int
+count_ready(const struct cluster *s)
+{
+    int n = 0;
+    for (int r = 0; r < s->world; r++) n += coordinator_member(s->c, r)->state == MEMBER_READY;
+    return n;
+}
+
+static bool
+all_here(const struct cluster *s)
+{
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
+    }
+    return true;
+}
+
+/* Returns true if a worker was started for the rank and its end has not been reported yet. */
+static bool
+on_its_way(const struct cluster *s, int rank)
+{
+    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
+    return s->started[rank] >= 0 && w->alive && !w->cut;
+}
+
+/* Records a loss of a worker. */
+static void
+note_loss(struct cluster *s)
+{
+    loss_times_add(&s->losses, s->ticks);
+    s->loss_at[s->nloss++ % HISTORY] = s->ticks;
+}
+
+/* Returns true if more workers were lost than the trial permits. Checks the decision by counting the losses within the
+ * time that ends with the last loss. */
+static bool
+exceeds_losses(struct cluster *s)
+{
+    int n = 0, most = s->trial.restarts_most, ticks = s->trial.restarts_ticks;
+    if (!ticks) return false;
+    int64_t span = loss_times_span(&s->losses, most);
+    bool exceeds = span >= 0 && span <= ticks;
+    for (int i = MAX(0, s->nloss - HISTORY); i < s->nloss; i++)
+        n += s->loss_at[(s->nloss - 1) % HISTORY] - s->loss_at[i % HISTORY] <= ticks;
+    if (exceeds != (n > most)) wrong(s, "the limit of losses counts other losses than those of its time");
+    return exceeds;
+}
+
 /* ---- memory segments ---- */
 
 /* Returns the machine of a host, as workers report it. */
 static const char *
 machine_of(int host)
 {
-    static const char *const machine[] = {"m", "other", "third"};
+    static const char *const machine[] = {"m", "other", "third", "fourth"};
     return machine[host];
 }
 
