@@ -244,11 +244,17 @@ coordinator_gone(struct coordinator *c, int rank, const char *how)
     if (rank >= 0 && rank < c->options.world) coordinate_lose(c, rank, how);
 }
 
-void
-coordinator_cut(struct coordinator *c, int peer, const char *how)
+static void
+forget_waiting_peer(struct coordinator *c, int peer)
 {
     for (int i = 0; i < c->nwaiting; i++)
         if (c->waiting[i].peer == peer) coordinate_forget_waiting(c, i--);
+}
+
+void
+coordinator_cut(struct coordinator *c, int peer, const char *how)
+{
+    forget_waiting_peer(c, peer);
     int rank = coordinator_rank_of(c, peer);
     if (rank >= 0) coordinate_lose(c, rank, how);
 }
@@ -332,9 +338,7 @@ coordinator_tick(struct coordinator *c)
         else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
-    /* shows waiting workers that this coordinator is alive */
-    for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++)
-        coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+    coordinate_tick_waiting(c);
     coordinate_find_hang(c);
 }
 
@@ -462,6 +466,7 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
     if (coordinate_peer(c, peer)->out) return;
     if (rank < 0) {
         if (p->kind == PACKET_HELLO) coordinate_hello(c, peer, p);
+        if (p->kind == PACKET_LEAVE) forget_waiting_peer(c, peer);
         return;
     }
     struct member *m = &c->member[rank];

@@ -315,12 +315,16 @@ find_machine(const struct coordinator *c, const struct hash_table *known, const 
 
 /* Returns the memory (one per host) for a worker that was admitted as a rank. After a loss, if the rank's memory
  * belonged to a lost host, this memory moves to the worker's machine. Otherwise the worker gets the memory of its
- * machine. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
+ * machine. In an elastic job, a worker on the coordinator's host gets the memory there, because the job cannot do
+ * without it. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
  * ranks, else a new memory. */
 static int
 memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
 {
     int own = c->member[rank].info.memory, spare = is_vacant(c, own) ? own : -1;
+    bool free_to_choose = c->options.least && (own < 0 || !c->memory[own].ngpu);
+    for (int m = 0; free_to_choose && m < c->nmemory; m++)
+        if (coordinate_joins_own(c, m, machine)) return m;
     if (is_memory_of(c, own, machine)) return own;
     int found = c->grows || spare < 0 ? find_machine(c, known, machine) : -1;
     if (found >= 0) return found;
@@ -409,9 +413,10 @@ count_members(const struct coordinator *c)
     return n;
 }
 
-/* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. A rank
- * stays open if the job needs its memory (coordinate_first_gone). After a loss, waiting workers count as present: those
- * on other hosts than the lost ones get their ranks by an admission, which can move devices, in the next epoch. */
+/* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. Ranks
+ * stay open if the job needs a worker for their memory (coordinate_first_gone). After a loss, waiting workers count as
+ * present: those on other hosts than the lost ones get their ranks by an admission, which can move devices, in the next
+ * epoch. */
 static void
 retire_unexpected(struct coordinator *c)
 {
@@ -419,7 +424,7 @@ retire_unexpected(struct coordinator *c)
     if (!c->options.least || nin + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
-        if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) == r)) continue;
+        if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) >= 0)) continue;
         m->state = MEMBER_RETIRED;
     }
 }
@@ -498,21 +503,59 @@ coordinate_forget_waiting(struct coordinator *c, int i)
     memmove(&c->waiting[i], &c->waiting[i + 1], sizeof *c->waiting * (size_t)(c->nwaiting - i));
 }
 
-/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. */
+/* Returns the index of the waiting worker whose link a HELLO names; -1: none. */
+static int
+find_waiting(const struct coordinator *c, const struct packet *p)
+{
+    for (int i = 0; i < c->nwaiting; i++)
+        if (p->link.n && span_is(p->link, hello_of(&c->waiting[i]).link)) return i;
+    return -1;
+}
+
+/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. A HELLO over the same
+ * connection only shows that the worker still waits. */
 static void
 keep_waiting(struct coordinator *c, int peer, const struct packet *p)
 {
-    for (int i = 0; i < c->nwaiting; i++) {
-        struct packet other = hello_of(&c->waiting[i]);
-        if (!p->link.n || !span_is(p->link, other.link)) continue;
-        if (c->waiting[i].peer != peer) coordinate_cut(c, c->waiting[i].peer);
-        coordinate_forget_waiting(c, i--);
+    int known = find_waiting(c, p);
+    if (known >= 0 && c->waiting[known].peer == peer) {
+        c->waiting[known].missed = 0;
+        return;
+    }
+    if (known >= 0 && p->count <= hello_of(&c->waiting[known]).count) {
+        coordinate_cut(c, peer); /* a former connection */
+        return;
+    }
+    if (known >= 0) {
+        coordinate_cut(c, c->waiting[known].peer);
+        coordinate_forget_waiting(c, known);
     }
     GROW(c->waiting, c->nwaiting + 1, c->waiting_capacity);
     struct waiting *w = &c->waiting[c->nwaiting++];
     *w = (struct waiting){.peer = peer, .said = p->ack};
     packet_write(p, &w->hello);
     coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+    coordinate_complete(c, -1);
+}
+
+void
+coordinate_tick_waiting(struct coordinator *c)
+{
+    int limit = WAIT_TICKS + c->options.silence * SILENCE_GROWTH;
+    for (int i = 0; i < c->nwaiting; i++) {
+        struct waiting *w = &c->waiting[i];
+        if (++w->missed > limit) {
+            coordinate_tell_waiting(
+                c, w,
+                (struct packet){.kind = PACKET_REFUSE,
+                                .flags = REFUSE_LOST,
+                                .text = span_text("stopped responding while it waited for a rank")});
+            coordinate_cut(c, w->peer);
+            coordinate_forget_waiting(c, i--);
+        } else if (c->ticks % WAIT_TICKS == 0) {
+            coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+        }
+    }
 }
 
 void
@@ -598,16 +641,17 @@ coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
     int key = coordinate_peer(c, peer)->key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
+    int waiting = find_waiting(c, p);
     if (former >= 0 && (key < 0 || key == former)) {
         resume_link(c, peer, former, p);
     } else if (p->job.n) {
         refuse_former(c, peer, p);
-    } else if (objection(c, key, p, rank, &why)) {
+    } else if ((waiting < 0 || rank >= 0) && objection(c, key, p, rank, &why)) {
         refuse_worker(c, peer, p, str_text(&why));
     } else if (rank < 0) {
         keep_waiting(c, peer, p);
-        coordinate_complete(c, -1);
     } else {
+        if (waiting >= 0) coordinate_forget_waiting(c, waiting);
         admit(c, peer, rank, p);
         coordinate_complete(c, rank);
     }

@@ -55,6 +55,7 @@ struct peer {
 struct waiting {
     int peer;
     uint32_t said;    /* number of the last packet sent to the worker */
+    int missed;       /* ticks since the worker's last packet */
     struct str hello; /* the worker's HELLO packet */
 };
 
@@ -174,6 +175,8 @@ void coordinate_seat(struct coordinator *c);
 /* Sends a packet to a worker that waits for a rank. */
 void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
 void coordinate_forget_waiting(struct coordinator *c, int i);
+/* Dismisses waiting workers that are silent, and shows the others that this coordinator is alive. */
+void coordinate_tick_waiting(struct coordinator *c);
 bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 /* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
@@ -187,6 +190,9 @@ int coordinate_keeper(const struct coordinator *c, int memory);
 /* Returns the lowest rank that must be restarted to get a member for this memory (host). -1: there is no such rank,
  * the memory has a living member, or the job can do without the memory. */
 int coordinate_first_gone(const struct coordinator *c, int memory);
+/* Returns true if `memory` is that of the coordinator's host, and a worker on this machine is there, too. machine:
+ * NULL: the worker is a member of a memory already. */
+bool coordinate_joins_own(const struct coordinator *c, int memory, const char *machine);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)

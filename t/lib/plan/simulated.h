@@ -355,27 +355,23 @@ on_tell(void *arg, const struct notice *n)
     kept_begin(s);
 }
 
-/* Returns the host of a worker that no rank was assigned to. The coordinator's host must always have a worker. */
-static int
-any_host(struct cluster *s)
-{
-    bool first = false;
-    for (int i = 0; i < s->nworker; i++) first |= s->worker[i].alive && !s->worker[i].cut && s->worker[i].host == 0;
-    if (s->trial.elsewhere && s->nstart >= s->world) return first ? s->trial.hosts : 0;
-    return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
-}
-
-/* Starts a worker that an elastic job did not ask for. Starts none if two workers of its host wait for any rank. */
+/* Starts a worker that an elastic job did not ask for. Starts none if enough workers of its host wait for any rank, or
+ * if as many workers wait as the coordinator lets wait; but the coordinator's host may need one. */
 static void
 start_newcomer(struct cluster *s)
 {
     static const unsigned char none[CLUSTER_ID];
-    int nwaiting = 0, host = any_host(s);
+    int nwaiting = 0, nhere = 0, host = any_host(s);
     for (int i = 0; i < s->nworker; i++) {
         const struct sim_worker *w = &s->worker[i];
-        nwaiting += w->alive && w->host == host && w->rank < 0 && member_rank(w->member) < 0;
+        bool waits = w->alive && w->rank < 0 && member_rank(w->member) < 0;
+        nwaiting += waits;
+        nhere += waits && w->host == host;
     }
-    if (nwaiting < 2 && has_room(s, 1)) worker_start(s, -1, host, none);
+    if (s->ticks - s->newcomer < 3) return; /* the coordinator notices only after a while that a waiting worker ended */
+    s->newcomer = s->ticks;
+    if (nhere < MAX(2, s->trial.least) && (nwaiting < s->world || (!host && !nhere)) && has_room(s, 1))
+        worker_start(s, -1, host, none);
 }
 
 /* Starts a worker for every absent rank. */
@@ -711,7 +707,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     bool named = (trial.hosts > 1 && !trial.least) || pick(s, 2);
     for (int r = 0; r < s->world; r++)
         worker_start(s, named ? r : -1, trial.least ? any_host(s) : r % trial.hosts, none);
-    for (int i = 0; i < trial.spares; i++) worker_start(s, -1, any_host(s), none);
+    for (int i = 0; i < MIN(trial.spares, trial.world); i++) worker_start(s, -1, any_host(s), none);
 }
 
 /* Returns true if the clock may tick now. If many workers have ended, the clock ticks less often, so that each

@@ -185,7 +185,8 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nstart; /* number of workers started so far */
+    int nstart;   /* number of workers started so far */
+    int newcomer; /* tick at which a newcomer was last considered */
     int nworker, world, faults, flaps, resumed, muted, muted_again, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
@@ -277,16 +278,13 @@ worker_of(struct cluster *s, int peer)
     return &s->worker[MAX(id_of(s, peer).index, 0)];
 }
 
-/* Returns true if a member's link has this connection's worker, and a later connection. */
+/* Returns true if a connection is the former one of a worker that has connected again. */
 static bool
 is_replaced(struct cluster *s, int peer)
 {
-    struct sim_id id = id_of(s, peer);
-    for (int r = 0; r < s->world; r++) {
-        int now = coordinator_member(s->c, r)->peer;
-        if (now >= 0 && now != peer && id_of(s, now).pid == id.pid) return true;
-    }
-    return false;
+    for (int r = 0; r < s->world; r++)
+        if (coordinator_member(s->c, r)->peer == peer) return false;
+    return id_of(s, peer).connection != worker_of(s, peer)->connection;
 }
 
 /* Returns a rank's number after a step of the training. */
@@ -407,6 +405,21 @@ on_its_way(const struct cluster *s, int rank)
 {
     const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
     return s->started[rank] >= 0 && w->alive && !w->cut;
+}
+
+/* Returns the host of a worker that no rank was assigned to. The coordinator's host must always have a worker that is a
+ * member, or accepts any rank. */
+static int
+any_host(struct cluster *s)
+{
+    bool first = false;
+    for (int i = 0; i < s->nworker; i++) {
+        const struct sim_worker *w = &s->worker[i];
+        bool here = w->alive && !w->cut && !w->silent && w->life == s->life && w->host == 0;
+        first |= here && (w->rank < 0 || member_rank(w->member) >= 0);
+    }
+    if (s->trial.elsewhere && s->nstart >= s->world) return first ? s->trial.hosts : 0;
+    return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
 }
 
 /* Records a loss of a worker. */
