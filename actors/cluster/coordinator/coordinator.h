@@ -60,6 +60,9 @@
  * that host; the owner of the coordinator must move the slots to other memories, and the bytes are lost. A worker that
  * is admitted without a loss may have any retired rank, whatever its host.
  *
+ * In other jobs, a worker waits in the same way if it asks for a lost rank before the owner recovers, or for the rank
+ * of a member whose loss has not been noticed yet. If that member turns out to be alive, the worker is rejected.
+ *
  * A **slot** is a device thread of the cluster. Plans name the slots of their memory, and a table in FORM assigns a
  * worker to each slot. If a worker is lost for good, other workers of its host take over its slots, and no plan
  * changes.

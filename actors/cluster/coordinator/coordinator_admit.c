@@ -168,13 +168,27 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
     }
 }
 
-/* Returns true if a worker without a rank may wait for one, because the job is elastic. */
 static bool
-may_wait(const struct coordinator *c, int want, struct span machine)
+has_lost_rank(const struct coordinator *c)
 {
-    if (!c->options.least || c->nwaiting >= c->options.world || want >= c->options.world) return false;
-    if (want < 0) return true;
-    return c->member[want].info.state == MEMBER_ABSENT ? !fits_memory(c, want, machine) : !is_in(&c->member[want]);
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_LOST) return true;
+    return false;
+}
+
+/* Returns true if a worker that has no rank may get one later: a lost rank, when the owner recovers; the rank of a
+ * member whose loss has not been noticed yet; any rank of an elastic job. want: rank that the worker requests; -1: any.
+ */
+static bool
+may_get_rank(const struct coordinator *c, int want, const struct packet *p)
+{
+    if (want < 0) return c->options.least || has_lost_rank(c);
+    if (want >= c->options.world || !has_secret(c, want, p)) return false;
+    switch (c->member[want].info.state) {
+    case MEMBER_ABSENT: return c->options.least && !fits_memory(c, want, p->machine);
+    case MEMBER_RETIRED: return c->options.least;
+    default: return true;
+    }
 }
 
 /* Writes to `why` why a worker gets no rank. */
@@ -189,6 +203,9 @@ object_to_rank(const struct coordinator *c, const struct packet *p, int want, st
         str_addf(why, "the devices of rank %d are on another host than the worker (", want);
         span_print(p->host, why);
         str_add(why, ")");
+    } else if (want >= 0 && c->member[want].info.state == MEMBER_RETIRED) {
+        str_addf(why, "the job continues without rank %d; start the worker before the job recovers from the loss",
+                 want);
     } else if (want >= 0) {
         str_addf(why,
                  "rank %d is already taken by another worker; start the worker with a free rank, or without --rank",
@@ -212,7 +229,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         object_to_job(c, p, why);
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
-    } else if (rank < 0 && !may_wait(c, want, p->machine)) {
+    } else if (rank < 0 && (c->nwaiting >= c->options.world || !may_get_rank(c, want, p))) {
         object_to_rank(c, p, want, why);
     } else {
         object_to_kernels(c, p, why);
@@ -532,10 +549,39 @@ keep_waiting(struct coordinator *c, int peer, const struct packet *p)
     }
     GROW(c->waiting, c->nwaiting + 1, c->waiting_capacity);
     struct waiting *w = &c->waiting[c->nwaiting++];
-    *w = (struct waiting){.peer = peer, .said = p->ack};
+    *w = (struct waiting){.peer = peer, .said = p->ack, .beats = UINT64_MAX};
     packet_write(p, &w->hello);
     coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
     coordinate_complete(c, -1);
+}
+
+/* Returns true if a waiting worker can have no rank: its rank has a member that sent two heartbeats since the worker
+ * arrived, or a job of fixed size has no lost rank any more. */
+static bool
+waits_in_vain(const struct coordinator *c, struct waiting *w)
+{
+    struct packet p = hello_of(w);
+    int key = coordinate_peer(c, w->peer)->key, want = p.rank >= 0 ? p.rank : key;
+    if (!may_get_rank(c, want, &p)) return true;
+    if (want < 0 || !is_in(&c->member[want])) return false;
+    w->beats = MIN(w->beats, c->member[want].info.beats);
+    return c->member[want].info.beats >= w->beats + 2;
+}
+
+static void
+dismiss_waiting(struct coordinator *c, int i, bool in_vain)
+{
+    struct waiting w = c->waiting[i];
+    struct str why = {0};
+    struct packet p = hello_of(&w);
+    int key = coordinate_peer(c, w.peer)->key;
+    if (in_vain)
+        object_to_rank(c, &p, p.rank >= 0 ? p.rank : key, &why);
+    else
+        str_add(&why, "it stopped responding while it waited for a rank");
+    refuse_worker(c, w.peer, &p, str_text(&why));
+    coordinate_forget_waiting(c, i);
+    str_free(&why);
 }
 
 void
@@ -544,17 +590,11 @@ coordinate_tick_waiting(struct coordinator *c)
     int limit = WAIT_TICKS + c->options.silence * SILENCE_GROWTH;
     for (int i = 0; i < c->nwaiting; i++) {
         struct waiting *w = &c->waiting[i];
-        if (++w->missed > limit) {
-            coordinate_tell_waiting(
-                c, w,
-                (struct packet){.kind = PACKET_REFUSE,
-                                .flags = REFUSE_LOST,
-                                .text = span_text("stopped responding while it waited for a rank")});
-            coordinate_cut(c, w->peer);
-            coordinate_forget_waiting(c, i--);
-        } else if (c->ticks % WAIT_TICKS == 0) {
+        bool in_vain = waits_in_vain(c, w);
+        if (in_vain || ++w->missed > limit)
+            dismiss_waiting(c, i--, in_vain);
+        else if (c->ticks % WAIT_TICKS == 0)
             coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
-        }
     }
 }
 
@@ -579,7 +619,7 @@ coordinate_seat(struct coordinator *c)
 bool
 coordinator_can_grow(const struct coordinator *c)
 {
-    if (c->phase != CLUSTER_IDLE) return false;
+    if (c->phase != CLUSTER_IDLE || !c->options.least) return false;
     return coordinate_candidates(c) > 0 || count_members(c) < c->options.least;
 }
 

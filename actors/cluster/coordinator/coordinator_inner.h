@@ -51,11 +51,12 @@ struct peer {
     bool out;       /* true: the link's worker was rejected or lost, so packets of the link are ignored */
 };
 
-/* A worker of an elastic job that waits for a rank. */
+/* A worker that waits for a rank. */
 struct waiting {
     int peer;
     uint32_t said;    /* number of the last packet sent to the worker */
     int missed;       /* ticks since the worker's last packet */
+    uint64_t beats;   /* heartbeats that the member with the requested rank had sent when the worker arrived */
     struct str hello; /* the worker's HELLO packet */
 };
 

@@ -617,6 +617,7 @@ misfortune(struct cluster *s)
         w->silent = true;
     } else if (fault(s, 4000)) { /* kills the worker as on another host: the coordinator notices only its silence */
         worker_kill(w);
+        if (pick(s, 2) && has_room(s, 1)) worker_start(s, member_rank(w->member), w->host, w->secret);
     } else if (s->trial.hangs && fault(s, 4000)) {
         w->hung = true;
     }
