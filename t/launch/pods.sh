@@ -48,7 +48,8 @@ end
 log:write("begins\n")
 local note = rille.train.resume(parts)
 local i = note and note.step or 0
-snapshot(i)
+-- without a snapshot there is nothing to recover: the Job starts this pod again, and the other pod waits for it
+if not pcall(snapshot, i) then os.exit(1) end
 while i < 24 do
   local good, err = pcall(function()
     local loss = step(batch()):item()
@@ -91,13 +92,12 @@ kills_pod() { # kills_pod INDEX: ends all processes of a pod at once, and takes 
 # (backoffLimitPerIndex). A pod that ends with 75 is started again without a limit (podFailurePolicy: Ignore). Ends when
 # both pods have ended with 0, or one has failed too often. Sets $code.
 controls() {
-  local failures=(0 0) k left=2
+  local failures=(0 0) k left=2 end=$((SECONDS + hang))
   for k in 0 1; do starts_pod $k; done
-  while [ $left -gt 0 ]; do
+  while [ $left -gt 0 ] && [ $SECONDS -lt $end ]; do
     for k in 0 1; do
       [ "${pod[k]}" != done ] && ! kill -0 ${pod[k]} 2>/dev/null || continue
-      wait ${pod[k]}
-      code=$?
+      { wait ${pod[k]}; code=$?; } 2>/dev/null
       ip netns del ${names[k]}
       pod[k]=done
       [ $code = 0 ] && { left=$((left - 1)); continue; }
