@@ -132,7 +132,8 @@ for signal in TERM USR1; do
   stops
   ok "SIG$signal of a worker of another host is a loss" ends 3 "was ended by signal ${number[$signal]}"
   wait ${worker[1]}
-  is "and that worker reports SIG$signal" "$? $(cat err1)" "$((128 + ${number[$signal]})) rille: ended by SIG$signal"
+  is "and that worker reports SIG$signal, and when it ended" "$? $(sed -E 's/ at .* after [0-9.]+ s/ at T after T/' err1 | xargs)" \
+    "$((128 + ${number[$signal]})) rille: ended by SIG$signal rille: worker ended at T after T, exit code $((128 + ${number[$signal]}))"
   wait ${worker[0]}
 done
 

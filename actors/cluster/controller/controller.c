@@ -32,8 +32,9 @@
 #include <unistd.h>
 
 /* FILES: number of open files that each worker costs the controller: connections, pipes and a pidfd. OWN_FILES:
- * number of files that the controller needs besides */
-enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
+ * number of files that the controller needs besides. SILENCE_S: default of cluster_options.silence_s */
+enum { HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
+static const double SILENCE_S = 0.8;
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -151,6 +152,17 @@ started_on(const struct cluster *c, int rank)
     return host ? host : "this host";
 }
 
+/* Writes how a member was lost. If the member was silent, adds for how long, and the option with the limit. */
+static void
+print_loss(const struct cluster *c, const struct notice *n, char *out, size_t size)
+{
+    double silent_s = coordinator_member(c->c, n->rank)->missed * TICK_MS * 1e-3;
+    if (silent_s > c->options.silence_s)
+        snprintf(out, size, "%s: no heartbeat for %.1f s (--silence %g)", n->text, silent_s, c->options.silence_s);
+    else
+        snprintf(out, size, "%s", n->text);
+}
+
 static void
 note_lost_member(struct cluster *c, const struct notice *n)
 {
@@ -164,7 +176,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         /* without a reported pid, uses the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
-        snprintf(l->how, sizeof l->how, "%s", n->text);
+        print_loss(c, n, l->how, sizeof l->how);
         if (c->run.job) {
             l->run = c->run.id;
             l->task = task_of(c, n->rank);
@@ -545,10 +557,9 @@ open_coordinator(struct cluster *c)
     struct coordinator_options o = {.world = c->options.world,
                                     .least = c->options.least,
                                     .started = c->options.started,
-                                    .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
-                                                                    : SILENCE_TICKS,
+                                    .silence = (int)(c->options.silence_s * 1000 / TICK_MS),
                                     .link = (int)(c->options.link_s * 1000 / TICK_MS),
-                                    .hang = (int)((c->options.hang_s ? c->options.hang_s : HANG_S) * 1000 / TICK_MS),
+                                    .hang = (int)(c->options.hang_s * 1000 / TICK_MS),
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
@@ -620,6 +631,8 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     TRY(limits_open_files(OWN_FILES + FILES * (size_t)o->world));
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
+    if (!o->silence_s) c->options.silence_s = SILENCE_S;
+    if (!o->hang_s) c->options.hang_s = HANG_S;
     c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static double
@@ -58,13 +59,18 @@ control_report(struct cluster *c, const struct notice *n)
     str_free(&text);
 }
 
-/* Appends the text to rille-hang-PID.txt in the current folder. Returns false if the file cannot be written. */
+/* Appends the time and the text to rille-hang-PID.txt in the current folder. Returns false if the file cannot be
+ * written. */
 static bool
 write_hang_file(const char *path, const char *text)
 {
+    char date[40];
+    time_t now = time(NULL);
+    struct tm utc;
     FILE *file = fopen(path, "ae");
     if (!file) return false;
-    fprintf(file, "%s\n", text);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
+    fprintf(file, "%s: %s\n", date, text);
     return !fclose(file);
 }
 
@@ -78,8 +84,8 @@ control_hang(struct cluster *c, const struct notice *n)
         return;
     }
     print_worker(c, n->rank, &text);
-    str_addf(&text, " hangs: no progress for %.1f s%s", seconds_still(coordinator_member(c->c, n->rank)),
-             n->status ? ", and no report" : "");
+    str_addf(&text, " hangs: no progress for %.1f s (--hang %g)%s", seconds_still(coordinator_member(c->c, n->rank)),
+             c->options.hang_s, n->status ? ", and no report" : "");
     str_add(&text, str_text(&c->hang));
     snprintf(path, sizeof path, "rille-hang-%d.txt", (int)getpid());
     if (write_hang_file(path, str_text(&text))) str_addf(&text, "\n  this report is also in %s", path);
