@@ -46,12 +46,13 @@ local function build(self)
   take_snapshot(self)
 end
 
--- Does a step. If workers were lost or have joined, first builds the parts again on the present devices. New workers
--- are admitted only while no values are on devices of lost workers, because an admission may move such a device to
--- another host.
+-- Does a step. If workers were lost, first builds the parts again on the present devices. Then admits workers that wait,
+-- and builds the parts on their devices, too. Workers are admitted only while no values are on devices of lost workers,
+-- because an admission may move such a device to another host.
 local function advance(self)
   local now = self.all[self.built]
-  if not now or now.place ~= tostring(present()) or rille._admit() then build(self) end
+  if not now or now.place ~= tostring(present()) then build(self) end
+  if rille._admit() then build(self) end
   self.step(self.all[self.built].parts, self.done + 1)
   self.done = self.done + 1
   if self.done % self.every > 0 then return end

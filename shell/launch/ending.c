@@ -37,11 +37,17 @@ exit_told(lua_State *L)
 }
 
 void
+ending_begin(void)
+{
+    ending.start = clock_seconds();
+}
+
+void
 ending_open(lua_State *L, const char *job, bool tells)
 {
     ending.pid = getpid();
     ending.tells = tells;
-    ending.start = clock_seconds();
+    ending_begin();
     const char *slash = strrchr(job, '/');
     snprintf(ending.job, sizeof ending.job, "%s", slash ? slash + 1 : job);
     journal_event("begin", job);
@@ -83,18 +89,26 @@ print_duration(double seconds, char out[40])
 }
 
 void
-ending_tell(int code, const char *why)
+ending_when(char out[ENDING_WHEN])
 {
-    char text[400], reason[64], took[40], date[40];
+    char took[40], date[40];
     time_t now = time(NULL);
     struct tm utc;
+    print_duration(clock_seconds() - ending.start, took);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
+    snprintf(out, ENDING_WHEN, "ended at %s after %s", date, took);
+}
+
+void
+ending_tell(int code, const char *why)
+{
+    char text[400], reason[64], when[ENDING_WHEN];
     if (ending.pid != getpid()) return;
     ending.pid = 0;
     double seconds = clock_seconds() - ending.start;
     print_reason(code, why, reason);
-    print_duration(seconds, took);
-    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
-    snprintf(text, sizeof text, "%s ended at %s after %s: %s, exit code %d", ending.job, date, took, reason, code);
+    ending_when(when);
+    snprintf(text, sizeof text, "%s %s: %s, exit code %d", ending.job, when, reason, code);
     journal_flush();
     journal_write("end", json_pack("{s:s, s:i, s:f}", "reason", reason, "code", code, "seconds", seconds));
     if (!ending.tells || (code == 0 && seconds < SHORT)) return;

@@ -6,6 +6,12 @@
 #include <lua.h>
 #include <stdbool.h>
 
+enum { ENDING_WHEN = 96 };
+
+/* Records the start of this process as a worker. */
+void ending_begin(void);
+/* Writes the present time and the time since the start, as in "ended at 2026-11-30 17:33:14 UTC after 3.20 s". */
+void ending_when(char out[ENDING_WHEN]);
 /* Logs the start of the job, and makes os.exit() report its end. tells: the end may also be printed on stderr. */
 void ending_open(lua_State *L, const char *job, bool tells);
 /* Reports the end once; later calls, and calls in a child process, do nothing. why: reason of the end; NULL: the

@@ -17,6 +17,8 @@
 #include "shell/launch/front_keys.h"
 #include "shell/launch/front_workers.h"
 #include "shell/launch/agent_store.h"
+
+#include "shell/launch/ending.h"
 #include "shell/bind/base/environment.h"
 #include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
@@ -530,6 +532,8 @@ static int
 worker_serve(struct rille_worker_options *o)
 {
     struct environment e;
+    char when[ENDING_WHEN];
+    ending_begin();
     if (environment_read(&e)) return front_refused(e.error);
     int code = choose_transport(&e, &o->mpi);
     if (code) return code;
@@ -544,9 +548,15 @@ worker_serve(struct rille_worker_options *o)
     o->signal = stopping_noted;
     stopping_catch(stopping_note, SA_RESTART);
     if (!rille_worker(o)) return 0;
-    if (stopping_noted()) return stopping_tell(stopping_noted()), 128 + stopping_noted();
-    fprintf(stderr, "rille: worker: %s\n", rille_error());
-    return 1;
+    int signal_number = stopping_noted();
+    if (signal_number)
+        stopping_tell(signal_number);
+    else
+        fprintf(stderr, "rille: worker: %s\n", rille_error());
+    code = signal_number ? 128 + signal_number : 1;
+    ending_when(when);
+    fprintf(stderr, "rille: worker %s, exit code %d\n", when, code);
+    return code;
 }
 
 static const char *

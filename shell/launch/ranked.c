@@ -241,7 +241,8 @@ ranked_read(struct ranked *r, char why[FRONT_TEXT])
         }
         r->spread = is_spread(row, r);
         if (r->spread && misses(row, why)) return -1;
-        if (r->size == 1) return 0;
+        /* torchrun can go on with one process after a loss, and the script then expects a worker as before */
+        if (r->size == 1 && row != &rows[TORCHRUN]) return 0;
         r->launcher = row->launcher;
         print_launched_job(row, r->job);
         r->store = row == &rows[TORCHRUN] && !strcmp(store ? store : "", "True");

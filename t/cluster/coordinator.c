@@ -130,7 +130,6 @@ test_refusals(void)
     } row[] = {
         {-1, "2", "m", "the coordinator is rille 1, the worker is rille 2"},
         {2, "1", "m", "rank 2 is out of range: the job has 2 workers"},
-        {0, "1", "m", "rank 0 is already taken by another worker"},
         /* Rank 1 is reserved for the worker that was started with its secret. */
         {1, "1", "m", "rank 1 is already taken by another worker"},
     };

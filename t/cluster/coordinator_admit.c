@@ -6,13 +6,14 @@
 struct heard {
     char refusal[512]; /* text of the last REFUSE packet; "": none */
     int full;          /* number of times that the coordinator reported all ranks as present */
+    int welcomed[8];   /* by link: rank in the last WELCOME packet */
 };
 
 static void
 keep_send(void *arg, int peer, const struct packet *p)
 {
     struct heard *t = arg;
-    UNUSED(peer);
+    if (p->kind == PACKET_WELCOME && peer < (int)countof(t->welcomed)) t->welcomed[peer] = p->rank;
     if (p->kind == PACKET_REFUSE)
         snprintf(t->refusal, sizeof t->refusal, "%.*s", (int)p->text.n, (const char *)p->text.bytes);
 }
@@ -73,12 +74,92 @@ test_lost_early(void)
     coordinator_free(&c);
 }
 
+/* A worker asks for the rank of a member. It must wait: until the member is lost and its rank is free, or until the
+ * member has shown that it is alive. */
+static void
+test_successor(bool alive)
+{
+    struct heard t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    for (int peer = 0; peer < 3; peer++) {
+        struct packet p = hello_of(MIN(peer, 1));
+        const unsigned char link[CLUSTER_ID] = {1, (unsigned char)peer};
+        p.link = (struct span){link, CLUSTER_ID};
+        coordinator_receive(c, peer, &p);
+    }
+    ok(t.welcomed[1] == 1 && t.welcomed[2] == -1 && !*t.refusal, "a worker that asks for the rank of a member waits");
+    for (int tick = 0; tick < 3; tick++) {
+        struct packet beat = {.kind = PACKET_BEAT, .rank = 1, .count = 1 + (uint64_t)tick, .job = {o.job, CLUSTER_ID}};
+        if (alive) coordinator_beat(c, &beat);
+        coordinator_tick(c);
+    }
+    if (alive) {
+        ok(strstr(t.refusal, "rank 1 is already taken by another worker"), "it is refused if the member is alive");
+    } else {
+        coordinator_gone(c, 1, "ended");
+        ok(!*t.refusal && !coordinator_recover(c, 2) && t.welcomed[2] == 1, "it gets the rank if the member is lost");
+    }
+    coordinator_free(&c);
+}
+
+/* Links of workers that ask for any rank of a job of fixed size. */
+static void
+test_beyond(void)
+{
+    struct heard t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello_of(-1);
+    for (int peer = 0; peer < 2; peer++) coordinator_receive(c, peer, &p);
+    ok(strstr(t.refusal, "the job already has its 1 worker"), "a worker beyond the job's size is refused");
+    *t.refusal = '\0';
+    coordinator_gone(c, 0, "ended");
+    coordinator_receive(c, 2, &p);
+    ok(t.welcomed[2] == -1 && !*t.refusal, "while a rank is lost, it waits");
+    ok(!coordinator_recover(c, 1) && t.welcomed[2] == 0, "and it gets the rank when the job recovers");
+    coordinator_free(&c);
+}
+
+/* A worker that waits and is silent must not get a rank. */
+static void
+test_silent(void)
+{
+    struct heard t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 1, .least = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct packet p = hello_of(-1);
+    unsigned char link[CLUSTER_ID] = {1};
+    p.link = (struct span){link, CLUSTER_ID};
+    for (int peer = 0; peer < 2; peer++) {
+        link[1] = (unsigned char)peer;
+        coordinator_receive(c, peer, &p);
+    }
+    for (int tick = 0; tick < 60; tick++) {
+        struct packet beat = {.kind = PACKET_BEAT, .rank = 0, .count = 1 + (uint64_t)tick, .job = {o.job, CLUSTER_ID}};
+        coordinator_beat(c, &beat);
+        if (tick == 12 && !*t.refusal) coordinator_receive(c, 1, &p);
+        if (tick == 30) ok(!*t.refusal, "a waiting worker that repeats its HELLO stays");
+        coordinator_tick(c);
+    }
+    ok(strstr(t.refusal, "it stopped responding while it waited for a rank"),
+       "a waiting worker that is silent is dismissed");
+    coordinator_free(&c);
+}
+
 /* Tests the admission of workers by job name, kernels and instruction sets. A row of the table has the values that a
  * worker sends, and the reason with which the coordinator must refuse the worker. */
 int
 main(void)
 {
     test_lost_early();
+    test_successor(false);
+    test_successor(true);
+    test_beyond();
+    test_silent();
     static const unsigned char secret[3][CLUSTER_ID] = {{0}, "only the started"}, none[CLUSTER_ID];
     static const struct {
         const char *name, *kernels;

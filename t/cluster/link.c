@@ -1,6 +1,7 @@
 /* Tests of actors/cluster/wire/link.c: messages that one end sends just before it closes must still reach the other
  * end. */
 #include "actors/cluster/wire/link.h"
+#include "actors/cluster/wire/peers.h"
 #include "runtime/base/error.h"
 #include "t/lib/tap.h"
 
@@ -91,6 +92,29 @@ test_refused(const char *bind)
     link_free(&w);
 }
 
+/* Connects more workers in succession than a link remembers ended connections. Their numbers must be used again. */
+static void
+test_numbers(void)
+{
+    struct link *c, *w;
+    int last = -1, most = 0;
+    bool good = !link_serve(NULL, NULL, &c);
+    for (int i = 0; good && i < 2 * PEERS_RELEASED; i++) {
+        int peer = join(c, &w);
+        good = peer >= 0 && peer != last;
+        if (last >= 0) good &= link_send(c, LINK_CONTROL, peer, "you", 3) == 0;
+        link_release(c, LINK_CONTROL, peer);
+        link_free(&w);
+        most = MAX(most, peer_slot(peer));
+        last = peer;
+    }
+    ok(good && most <= PEERS_RELEASED, "%d workers in succession use the numbers of ended connections again",
+       2 * PEERS_RELEASED);
+    ok(link_send(c, LINK_CONTROL, 0, "you", 3) == E_BUS, "a message to an ended connection reaches no other worker");
+    err_clear();
+    link_free(&c);
+}
+
 /* Tries to bind an address. Checks the expected error; NULL: binding must succeed. */
 static void
 test_bind(void)
@@ -147,6 +171,7 @@ main(void)
     test_named_folder();
     test_last_words(NULL);
     test_last_words("tcp://127.0.0.1:*");
+    test_numbers();
     test_refused(NULL);
     test_refused("tcp://127.0.0.1:*");
     return done();

@@ -81,4 +81,36 @@ standalone $real --no-python --nproc-per-node 2 --standalone
 c10d $real --no-python --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint localhost:$(free_port)
 static $real --no-python --nproc-per-node 2 --nnodes 1 --node-rank 0 --master-addr 127.0.0.1 --master-port $(free_port)
 MODES
+
+# ---- a killed agent ----
+
+# The first start of the ranks runs until they are killed.
+cat >lasting.lua <<'LUA'
+local x = rille.ones({2 * #rille.workers(), 8}, {placement = rille.placement(rille._present()), sbp = "S(0)"})
+if os.getenv "TORCHELASTIC_RESTART_COUNT" == "0" then io.open("up", "w"):close() end
+repeat local sum = x:sum():item() until os.getenv "TORCHELASTIC_RESTART_COUNT" ~= "0"
+print(#rille.workers(), x:sum():item())
+LUA
+# agent NUMBER: starts an agent of a job of one or two hosts; agent 0 has the store of the rendezvous
+agent() {
+  env -u MASTER_ADDR -u MASTER_PORT -u TORCHELASTIC_USE_AGENT_STORE timeout -k 5 $hang $real --no-python --nnodes 1:2 --nproc-per-node 1 \
+    --max-restarts 2 --monitor-interval 0.1 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:$port \
+    --rdzv-conf is_host=$((1 - $1)),last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=2 \
+    "$rille" --key-file job.key -d cpu:1 lasting.lua >out$1 2>err$1 </dev/null & agent[$1]=$!
+}
+name="a killed agent: its host is lost, and the ranks of the other host start again"
+if share $((i++)) && [ -n "$real" ]; then
+  port=$(free_port)
+  agent 0
+  agent 1
+  await [ -e up ]
+  lost=$(pgrep -P ${agent[1]})
+  began=$EPOCHREALTIME
+  kill -9 $lost $(pgrep -P $lost)
+  wait ${agent[0]}
+  is "$name" "$? $(cat out0 out1)" "0 1	16.0"
+  echo "# seconds from the kill to the end: $(bc <<<"$EPOCHREALTIME - $began")"
+elif [ -z "$real" ]; then
+  skip "$name" "no torchrun here: pip install torch"
+fi
 finish

@@ -56,6 +56,7 @@ check_parts() { # check_parts NAME
     read -r from workers <<<"${parts[k]}"
     workers=$((workers + 1))
     last=${parts[k + 1]:-20}
+    [ "$from" -lt "${last% *}" ] || continue
     go -d cpu:$workers train.lua "$zero" "$from"
     is "$1: steps from $from on have the bits of a training with $workers workers" "$(losses log.elastic $workers "$from" "${last% *}")" \
       "$(losses log $workers "$from" "${last% *}")"
@@ -85,6 +86,24 @@ for zero in 0 1 2 3; do
   await eval '! pgrep -f "worker --join $address" >/dev/null'
   ok "zero = $zero: workers that still wait end with the job" [ ! -s workers ]
 done
+
+# ---- a spare worker of another host, at the smallest number of workers ----
+
+if share 4; then
+  rm -rf step-* before-* log
+  address=tcp://127.0.0.1:$(free_port)
+  zero=1
+  echo 'kill -9 $1' >before-7
+  eval "$(join 1 x)"
+  eval "$(join 1 x)"
+  echo "$(join 1 y)" >before-2
+  go coordinator --bind $address --world 2:2 train.lua $zero 0
+  cp log log.elastic
+  cp err err.elastic
+  is "a spare worker of another host replaces a lost one before the next step" \
+    "$code $(grep -o 'cpu\[.*' err | tr '\n' ' ')$(awk '$2 != 2' log)" "0 cpu[0] after step 4 cpu[0, 1] after step 4 "
+  check_parts "a spare of another host"
+fi
 
 # ---- workers that the program starts ----
 

@@ -90,6 +90,7 @@ done
 # ---- signals of workers ----
 
 for signal in TERM USR1; do
+  share $((i++)) || continue
   start "${two[@]}" steps.lua asks
   kill -$signal "${workers##* }"
   stops
@@ -120,6 +121,7 @@ hosts() {
   await eval "grep -q up out || are_gone $pid"
 }
 for signal in TERM USR1; do
+  share $((i++)) || continue
   hosts steps.lua asks
   kill -$signal ${worker[1]}
   stops
@@ -130,7 +132,8 @@ for signal in TERM USR1; do
   stops
   ok "SIG$signal of a worker of another host is a loss" ends 3 "was ended by signal ${number[$signal]}"
   wait ${worker[1]}
-  is "and that worker reports SIG$signal" "$? $(cat err1)" "$((128 + ${number[$signal]})) rille: ended by SIG$signal"
+  is "and that worker reports SIG$signal, and when it ended" "$? $(sed -E 's/ at .* after [0-9.]+ s/ at T after T/' err1 | xargs)" \
+    "$((128 + ${number[$signal]})) rille: ended by SIG$signal rille: worker ended at T after T, exit code $((128 + ${number[$signal]}))"
   wait ${worker[0]}
 done
 
@@ -142,6 +145,7 @@ ranks() {
   await eval "grep -q up out || are_gone $pid"
 }
 for launcher in torchrun "Open MPI"; do
+  share $((i++)) || continue
   common=(MASTER_ADDR=127.0.0.1 "MASTER_PORT=$(free_port)" RILLE_TRANSPORT=tcp)
   if [ "$launcher" = torchrun ]; then
     rank0=("${common[@]}" RANK=0 WORLD_SIZE=2) rank1=("${common[@]}" RANK=1 WORLD_SIZE=2)
@@ -205,6 +209,7 @@ LUA
 go -d cpu:4 train.lua
 want=$(cat log)
 for how in "-d cpu:4" "launch -n 2 -d cpu:2"; do
+  share $((i++)) || continue
   rm -rf log run.ckpt
   codes=
   for _ in 1 2 3 4; do

@@ -33,8 +33,9 @@
 #include <unistd.h>
 
 /* FILES: number of open files that each worker costs the controller: connections, pipes and a pidfd. OWN_FILES:
- * number of files that the controller needs besides */
-enum { SILENCE_TICKS = 8, HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
+ * number of files that the controller needs besides. SILENCE_S: default of cluster_options.silence_s */
+enum { HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
+static const double SILENCE_S = 0.8;
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -52,8 +53,8 @@ send_to_member(void *arg, int peer, const struct packet *p)
 static void
 on_cut(void *arg, int peer)
 {
-    UNUSED(arg);
-    UNUSED(peer); /* nothing to do: ZeroMQ's ROUTER socket drops a peer when its process ends */
+    const struct cluster *c = arg;
+    link_release(c->link, LINK_CONTROL, peer); /* ZeroMQ's ROUTER socket drops the connection when the process ends */
 }
 
 static void
@@ -68,6 +69,14 @@ wake_session(struct cluster *c)
 {
     if (atomic_load(&c->wait.attended) && !pthread_equal(c->wait.attendant, pthread_self()))
         wake_cluster(c, SLEEPS_SESSION);
+}
+
+/* Sets the link on which a process's heartbeats arrive; -1: none. */
+static void
+set_beat_peer(const struct cluster *c, struct process *p, int peer)
+{
+    if (p->beat_peer >= 0 && p->beat_peer != peer) link_release(c->link, LINK_BEAT, p->beat_peer);
+    p->beat_peer = peer;
 }
 
 static void
@@ -96,6 +105,7 @@ kill_process(struct cluster *c, int rank)
     }
     if (p->child) waitpid(p->pid, NULL, WNOHANG); /* does not wait for a debugger, which may keep the ended process */
     system_process_close(&p->ends);
+    set_beat_peer(c, p, -1);
     *p = (struct process){.ends.fd = -1, .beat_peer = -1};
 }
 
@@ -143,6 +153,17 @@ started_on(const struct cluster *c, int rank)
     return host ? host : "this host";
 }
 
+/* Writes how a member was lost. If the member was silent, adds for how long, and the option with the limit. */
+static void
+print_loss(const struct cluster *c, const struct notice *n, char *out, size_t size)
+{
+    double silent_s = coordinator_member(c->c, n->rank)->missed * TICK_MS * 1e-3;
+    if (silent_s > c->options.silence_s)
+        snprintf(out, size, "%s: no heartbeat for %.1f s (--silence %g)", n->text, silent_s, c->options.silence_s);
+    else
+        snprintf(out, size, "%s", n->text);
+}
+
 static void
 note_lost_member(struct cluster *c, const struct notice *n)
 {
@@ -156,7 +177,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         /* without a reported pid, uses the pid of the launcher (ssh) */
         if (!l->pid) l->pid = c->process[n->rank].pid;
         snprintf(l->host, sizeof l->host, "%s", m->host ? m->host : started_on(c, n->rank));
-        snprintf(l->how, sizeof l->how, "%s", n->text);
+        print_loss(c, n, l->how, sizeof l->how);
         if (c->run.job) {
             l->run = c->run.id;
             l->task = task_of(c, n->rank);
@@ -164,7 +185,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
         }
     }
     c->epoch.full = false; /* the epoch is incomplete again: cancels a NOTICE_FULL that has not been handled */
-    c->epoch.lost_ns[c->epoch.nlost++ % LOSSES] = now_ns();
+    loss_times_add(&c->epoch.lost, now_ns());
     pthread_cond_broadcast(&c->files.changed);
     remote_access_forget(c->reach, n->rank);
     kill_process(c, n->rank);
@@ -244,30 +265,43 @@ on_tell(void *arg, const struct notice *n)
 
 /* ---- receiving ---- */
 
+/* Watches the process of the worker that this HELLO packet gave a rank, if the process is on this host. */
+static void
+watch_member(struct cluster *c, int peer, const struct packet *p)
+{
+    bool here = machine_is_same((const char *)p->machine.bytes, p->machine.n, str_text(&c->machine));
+    for (int r = 0; r < c->options.world; r++) {
+        const struct member_info *m = coordinator_member(c->c, r);
+        if (m->peer != peer) continue;
+        c->process[r].heard_ns = now_ns();
+        if (here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
+    }
+}
+
+static void
+take_packet(struct cluster *c, int peer, const void *bytes, size_t n)
+{
+    struct packet p;
+    if (packet_read(bytes, n, &p)) {
+        int protocol = packet_protocol(bytes, n);
+        if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
+        coordinator_cut(c->c, peer, "sent a malformed packet");
+        return;
+    }
+    if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
+    coordinator_receive(c->c, peer, &p);
+    if (p.kind == PACKET_HELLO) watch_member(c, peer, &p);
+}
+
 static void
 take_control(struct cluster *c)
 {
     const void *bytes;
     size_t n;
     int peer;
-    struct packet p;
     while (link_receive(c->link, LINK_CONTROL, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p)) {
-            int protocol = packet_protocol(bytes, n);
-            if (protocol && protocol != WIRE_VERSION) coordinator_foreign(c->c, peer, protocol);
-            coordinator_cut(c->c, peer, "sent a malformed packet");
-            continue;
-        }
-        if (p.kind == PACKET_HELLO) coordinator_vouch(c->c, peer, link_rank(c->link, LINK_CONTROL, peer));
-        coordinator_receive(c->c, peer, &p);
-        if (p.kind != PACKET_HELLO) continue;
-        /* watches the process of the worker that this HELLO packet gave a rank */
-        for (int r = 0; r < c->options.world; r++) {
-            const struct member_info *m = coordinator_member(c->c, r);
-            bool here = machine_is_same((const char *)p.machine.bytes, p.machine.n, str_text(&c->machine));
-            if (m->peer == peer && here && system_process_runs_us((int)m->pid)) watch_process(c, r, (int)m->pid, false);
-            if (m->peer == peer) c->process[r].heard_ns = now_ns();
-        }
+        take_packet(c, peer, bytes, n);
+        if (!coordinator_uses(c->c, peer)) link_release(c->link, LINK_CONTROL, peer);
     }
 }
 
@@ -299,9 +333,11 @@ controller_take_beats(struct cluster *c)
     int peer;
     struct packet p;
     while (link_receive(c->link, LINK_BEAT, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank)) continue;
-        if (!coordinator_beat(c->c, &p)) continue;
-        c->process[p.rank].beat_peer = peer;
+        if (packet_read(bytes, n, &p) || !link_is_of(c->link, LINK_BEAT, peer, p.rank) || !coordinator_beat(c->c, &p)) {
+            link_release(c->link, LINK_BEAT, peer);
+            continue;
+        }
+        set_beat_peer(c, &c->process[p.rank], peer);
         note_heard(c, &p);
     }
 }
@@ -522,10 +558,9 @@ open_coordinator(struct cluster *c)
     struct coordinator_options o = {.world = c->options.world,
                                     .least = c->options.least,
                                     .started = c->options.started,
-                                    .silence = c->options.silence_s ? (int)(c->options.silence_s * 1000 / TICK_MS)
-                                                                    : SILENCE_TICKS,
+                                    .silence = (int)(c->options.silence_s * 1000 / TICK_MS),
                                     .link = (int)(c->options.link_s * 1000 / TICK_MS),
-                                    .hang = (int)((c->options.hang_s ? c->options.hang_s : HANG_S) * 1000 / TICK_MS),
+                                    .hang = (int)(c->options.hang_s * 1000 / TICK_MS),
                                     .direct = DIRECT,
                                     .version = c->options.version,
                                     .machine = str_text(&c->machine),
@@ -597,6 +632,8 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     TRY(limits_open_files(OWN_FILES + FILES * (size_t)o->world));
     struct cluster *c = must_alloc(sizeof *c);
     c->options = *o;
+    if (!o->silence_s) c->options.silence_s = SILENCE_S;
+    if (!o->hang_s) c->options.hang_s = HANG_S;
     c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);

@@ -4,6 +4,7 @@
 #define RILLE_CLUSTER_CONTROLLER_INNER_H
 
 #include "actors/cluster/controller/controller.h"
+#include "actors/cluster/coordinator/loss_times.h"
 #include "actors/cluster/wire/link.h"
 #include "actors/cluster/controller/remote_access.h"
 #include "actors/cluster/memory/segment.h"
@@ -86,9 +87,8 @@ struct cluster {
         int nloss;
         /* true: a worker was started for this epoch and was lost before it had joined, so another start is useless */
         bool vain;
-        /* number of losses so far; a caller that sees it change knows that its epoch has ended */
-        uint32_t nlost;
-        int64_t lost_ns[LOSSES]; /* time of loss i, ns, at i % LOSSES */
+        /* times of losses, ns; a caller that sees their number change knows that its epoch has ended */
+        struct loss_times lost;
     } epoch;
     struct {
         struct cluster_job *job; /* the job in progress; NULL: none */

@@ -122,7 +122,7 @@ static int
 await_filing(struct cluster *c, struct filing *w)
 {
     bool lost = false;
-    uint32_t epoch = c->epoch.nlost;
+    uint32_t epoch = c->epoch.lost.n;
     for (int i = 0; i < w->n && !lost; i++) {
         struct file_request *r = &w->request[i];
         r->packet.count = w->first + (uint64_t)i;
@@ -130,8 +130,8 @@ await_filing(struct cluster *c, struct filing *w)
     }
     control_look(c);
     while (!lost && !all_done(w)) {
-        if (c->epoch.nlost == epoch) pthread_cond_wait(&c->files.changed, &c->lock);
-        lost = c->epoch.nlost != epoch;
+        if (c->epoch.lost.n == epoch) pthread_cond_wait(&c->files.changed, &c->lock);
+        lost = c->epoch.lost.n != epoch;
         if (!lost && w->interruptible && atomic_exchange(&c->wait.interrupted, 0)) cancel_filing(c, w);
     }
     if (!lost) return 0;

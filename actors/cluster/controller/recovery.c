@@ -37,10 +37,8 @@ static int
 check_restarts(const struct cluster *c)
 {
     int most = c->options.restarts;
-    if (c->options.restarts_s <= 0 || c->epoch.nlost <= (uint32_t)most) return 0;
-    uint32_t last = c->epoch.nlost - 1;
-    int64_t ns = c->epoch.lost_ns[last % LOSSES] - c->epoch.lost_ns[(last - (uint32_t)most) % LOSSES];
-    if ((double)ns * 1e-9 > c->options.restarts_s) return 0;
+    int64_t ns = loss_times_span(&c->epoch.lost, most);
+    if (c->options.restarts_s <= 0 || ns < 0 || (double)ns * 1e-9 > c->options.restarts_s) return 0;
     const struct cluster_loss *l = &c->epoch.loss[MAX(c->epoch.nloss - 1, 0)];
     return fail(
         E_STATE,

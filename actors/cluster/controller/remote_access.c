@@ -24,7 +24,9 @@ struct reach {
     struct remote_access_options options;
     pthread_mutex_t lock; /* lock for all fields; held during a whole request */
     pthread_mutex_t peer_lock;
-    int *peer; /* link number of each rank; -1: no link; guarded by peer_lock */
+    /* by rank: number of the link; -1: no link yet. gone: the link's worker was lost. Guarded by peer_lock */
+    int *peer;
+    bool *gone;
     /* by rank: epoch in which the link was established, and number of its last connection; guarded by peer_lock */
     uint32_t *joined;
     uint64_t *connection;
@@ -59,6 +61,7 @@ remote_access_new(const struct remote_access_options *o)
     struct reach *r = must_alloc(sizeof *r);
     r->options = *o;
     r->peer = must_alloc(sizeof *r->peer * (size_t)o->world);
+    r->gone = must_alloc(sizeof *r->gone * (size_t)o->world);
     r->joined = must_alloc(sizeof *r->joined * (size_t)o->world);
     r->connection = must_alloc(sizeof *r->connection * (size_t)o->world);
     for (int i = 0; i < o->world; i++) r->peer[i] = -1;
@@ -75,6 +78,7 @@ remote_access_free(struct reach **rp)
     if (!r) return;
     str_free(&r->packet);
     free(r->peer);
+    free(r->gone);
     free(r->joined);
     free(r->connection);
     pthread_mutex_destroy(&r->lock);
@@ -86,7 +90,7 @@ static int
 peer_of_rank(struct reach *r, int rank)
 {
     pthread_mutex_lock(&r->peer_lock);
-    int peer = r->peer[rank];
+    int peer = r->gone[rank] ? -1 : r->peer[rank];
     pthread_mutex_unlock(&r->peer_lock);
     return peer;
 }
@@ -170,12 +174,26 @@ know_peer(struct reach *r, struct wish *w, int peer, const struct packet *p)
     int32_t later = (int32_t)(p->epoch - r->joined[p->rank]);
     bool newer = later > 0 || (later == 0 && p->count > r->connection[p->rank]);
     if (newer) {
+        if (r->peer[p->rank] >= 0 && r->peer[p->rank] != peer)
+            link_release(r->options.link, LINK_BULK, r->peer[p->rank]);
         r->peer[p->rank] = peer;
+        r->gone[p->rank] = false;
         r->joined[p->rank] = p->epoch;
         r->connection[p->rank] = p->count;
     }
     pthread_mutex_unlock(&r->peer_lock);
     if (newer && w && w->rank == p->rank) ask_another(r, w, p->rank);
+}
+
+/* Returns true if a rank has this link. */
+static bool
+knows_peer(struct reach *r, int peer)
+{
+    bool known = false;
+    pthread_mutex_lock(&r->peer_lock);
+    for (int i = 0; i < r->options.world && !known; i++) known = r->peer[i] == peer && !r->gone[i];
+    pthread_mutex_unlock(&r->peer_lock);
+    return known;
 }
 
 /* Receives the messages that have arrived. w: the request that waits for answers; NULL: no request waits. */
@@ -187,14 +205,18 @@ receive_answers(struct reach *r, struct wish *w)
     int peer;
     struct packet p;
     while (link_receive(r->options.link, LINK_BULK, &peer, &bytes, &n)) {
-        if (packet_read(bytes, n, &p)) {
+        bool malformed = packet_read(bytes, n, &p);
+        if (malformed)
             err_clear();
-            if (w && peer == peer_of_rank(r, w->rank))
-                r->options.lose(r->options.of, w->rank, "sent a malformed packet");
-            continue;
+        else
+            know_peer(r, w, peer, &p);
+        if (!w || peer != peer_of_rank(r, w->rank)) {
+            if (!knows_peer(r, peer)) link_release(r->options.link, LINK_BULK, peer);
+        } else if (malformed) {
+            r->options.lose(r->options.of, w->rank, "sent a malformed packet");
+        } else {
+            TRY(receive_answer(r, w, &p));
         }
-        know_peer(r, w, peer, &p);
-        if (w && peer == peer_of_rank(r, w->rank)) TRY(receive_answer(r, w, &p));
     }
     return 0;
 }
@@ -203,7 +225,7 @@ void
 remote_access_forget(struct reach *r, int rank)
 {
     pthread_mutex_lock(&r->peer_lock);
-    r->peer[rank] = -1;
+    r->gone[rank] = true;
     pthread_mutex_unlock(&r->peer_lock);
     /* Receives once from the socket, because ZeroMQ frees connections of lost processes only when their socket is
      * used. If a request is in progress (lock held), the request uses the socket. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static double
@@ -59,13 +60,18 @@ control_report(struct cluster *c, const struct notice *n)
     str_free(&text);
 }
 
-/* Appends the text to rille-hang-PID.txt in the current folder. Returns false if the file cannot be written. */
+/* Appends the time and the text to rille-hang-PID.txt in the current folder. Returns false if the file cannot be
+ * written. */
 static bool
 write_hang_file(const char *path, const char *text)
 {
+    char date[40];
+    time_t now = time(NULL);
+    struct tm utc;
     FILE *file = fopen(path, "ae");
     if (!file) return false;
-    fprintf(file, "%s\n", text);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
+    fprintf(file, "%s: %s\n", date, text);
     return !fclose(file);
 }
 
@@ -79,8 +85,8 @@ control_hang(struct cluster *c, const struct notice *n)
         return;
     }
     print_worker(c, n->rank, &text);
-    str_addf(&text, " hangs: no progress for %.1f s%s", seconds_still(coordinator_member(c->c, n->rank)),
-             n->status ? ", and no report" : "");
+    str_addf(&text, " hangs: no progress for %.1f s (--hang %g)%s", seconds_still(coordinator_member(c->c, n->rank)),
+             c->options.hang_s, n->status ? ", and no report" : "");
     str_add(&text, str_text(&c->hang));
     snprintf(path, sizeof path, "rille-hang-%d.txt", (int)getpid());
     if (write_hang_file(path, str_text(&text))) str_addf(&text, "\n  this report is also in %s", path);
@@ -121,7 +127,7 @@ void
 cluster_totals(struct cluster *c, int64_t *losses, int64_t *recoveries)
 {
     pthread_mutex_lock(&c->lock);
-    *losses = c->epoch.nlost;
+    *losses = c->epoch.lost.n;
     *recoveries = (int64_t)coordinator_epoch(c->c) - 1;
     pthread_mutex_unlock(&c->lock);
 }

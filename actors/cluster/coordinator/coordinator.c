@@ -217,6 +217,43 @@ coordinate_tell(struct coordinator *c, struct notice n)
     c->env.tell(c->env.arg, &n);
 }
 
+/* ---- links ---- */
+
+void
+coordinate_know(struct coordinator *c, int peer)
+{
+    int slot = peer_slot(peer);
+    GROW(c->peer, slot + 1, c->peer_capacity);
+    for (; c->npeer <= slot; c->npeer++) c->peer[c->npeer] = (struct peer){.number = -1, .rank = -1, .key = -1};
+    if (c->peer[slot].number == peer) return;
+    assert(c->peer[slot].rank < 0); /* the slot of a member's link is not used again */
+    c->peer[slot] = (struct peer){.number = peer, .rank = -1, .key = -1};
+}
+
+struct peer *
+coordinate_peer(const struct coordinator *c, int peer)
+{
+    struct peer *p = &c->peer[peer_slot(peer)];
+    assert(peer_slot(peer) < c->npeer && p->number == peer);
+    return p;
+}
+
+/* Returns the rank of the member on a link; -1: no member. */
+static int
+coordinator_rank_of(const struct coordinator *c, int peer)
+{
+    int slot = peer_slot(peer);
+    return slot < c->npeer && c->peer[slot].number == peer ? c->peer[slot].rank : -1;
+}
+
+bool
+coordinator_uses(const struct coordinator *c, int peer)
+{
+    for (int i = 0; i < c->nwaiting; i++)
+        if (c->waiting[i].peer == peer) return true;
+    return coordinator_rank_of(c, peer) >= 0;
+}
+
 /* ---- losing a member ---- */
 
 void
@@ -230,16 +267,16 @@ coordinate_stop(struct coordinator *c, uint32_t why)
 void
 coordinate_cut(struct coordinator *c, int peer)
 {
-    c->peer[peer].out = true;
+    coordinate_peer(c, peer)->out = true;
     c->env.cut(c->env.arg, peer);
 }
 
-/* Detaches a member from its link. The link's number may later belong to a new worker's link. */
+/* Detaches a member from its link. */
 static void
 detach(struct coordinator *c, struct member *m)
 {
     if (m->info.peer < 0) return;
-    c->peer[m->info.peer].rank = -1;
+    coordinate_peer(c, m->info.peer)->rank = -1;
     coordinate_cut(c, m->info.peer);
     m->info.peer = -1;
 }
@@ -320,12 +357,19 @@ coordinator_gone(struct coordinator *c, int rank, const char *how)
     if (rank >= 0 && rank < c->options.world) coordinate_lose(c, rank, how);
 }
 
-void
-coordinator_cut(struct coordinator *c, int peer, const char *how)
+static void
+forget_waiting_peer(struct coordinator *c, int peer)
 {
     for (int i = 0; i < c->nwaiting; i++)
         if (c->waiting[i].peer == peer) coordinate_forget_waiting(c, i--);
-    if (peer < c->npeer && c->peer[peer].rank >= 0) coordinate_lose(c, c->peer[peer].rank, how);
+}
+
+void
+coordinator_cut(struct coordinator *c, int peer, const char *how)
+{
+    forget_waiting_peer(c, peer);
+    int rank = coordinator_rank_of(c, peer);
+    if (rank >= 0) coordinate_lose(c, rank, how);
 }
 
 /* ---- signals of workers ---- */
@@ -407,9 +451,7 @@ coordinator_tick(struct coordinator *c)
         else if (m->info.lag > link)
             lose_silent(c, r, lost_packet);
     }
-    /* shows waiting workers that this coordinator is alive */
-    for (int i = 0; i < c->nwaiting && c->ticks % WAIT_TICKS == 0; i++)
-        coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+    coordinate_tick_waiting(c);
     coordinate_find_hang(c);
 }
 
@@ -522,17 +564,10 @@ static void (*const handle[NPACKET])(struct coordinator *c, int rank, const stru
 };
 
 void
-coordinate_know(struct coordinator *c, int peer)
-{
-    GROW(c->peer, peer + 1, c->peer_capacity);
-    for (; c->npeer <= peer; c->npeer++) c->peer[c->npeer] = (struct peer){.rank = -1, .key = -1};
-}
-
-void
 coordinator_vouch(struct coordinator *c, int peer, int rank)
 {
     coordinate_know(c, peer);
-    c->peer[peer].key = rank;
+    coordinate_peer(c, peer)->key = rank;
 }
 
 void
@@ -540,10 +575,11 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 {
     assert(peer >= 0);
     coordinate_know(c, peer);
-    int rank = c->peer[peer].rank;
-    if (c->peer[peer].out) return;
+    int rank = coordinate_peer(c, peer)->rank;
+    if (coordinate_peer(c, peer)->out) return;
     if (rank < 0) {
         if (p->kind == PACKET_HELLO) coordinate_hello(c, peer, p);
+        if (p->kind == PACKET_LEAVE) forget_waiting_peer(c, peer);
         return;
     }
     struct member *m = &c->member[rank];

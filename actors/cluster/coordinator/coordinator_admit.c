@@ -169,12 +169,27 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
     }
 }
 
-/* Returns true if a worker without a rank may wait for one, because the job is elastic. */
 static bool
-may_wait(const struct coordinator *c, int want)
+has_lost_rank(const struct coordinator *c)
 {
-    if (!c->options.least || c->nwaiting >= c->options.world || want >= c->options.world) return false;
-    return want < 0 || (!is_in(&c->member[want]) && c->member[want].info.state != MEMBER_ABSENT);
+    for (int r = 0; r < c->options.world; r++)
+        if (c->member[r].info.state == MEMBER_LOST) return true;
+    return false;
+}
+
+/* Returns true if a worker that has no rank may get one later: a lost rank, when the owner recovers; the rank of a
+ * member whose loss has not been noticed yet; any rank of an elastic job. want: rank that the worker requests; -1: any.
+ */
+static bool
+may_get_rank(const struct coordinator *c, int want, const struct packet *p)
+{
+    if (want < 0) return c->options.least || has_lost_rank(c);
+    if (want >= c->options.world || !has_secret(c, want, p)) return false;
+    switch (c->member[want].info.state) {
+    case MEMBER_ABSENT: return c->options.least && !fits_memory(c, want, p->machine);
+    case MEMBER_RETIRED: return c->options.least;
+    default: return true;
+    }
 }
 
 /* Writes to `why` why a worker gets no rank. */
@@ -189,6 +204,9 @@ object_to_rank(const struct coordinator *c, const struct packet *p, int want, st
         str_addf(why, "the devices of rank %d are on another host than the worker (", want);
         span_print(p->host, why);
         str_add(why, ")");
+    } else if (want >= 0 && c->member[want].info.state == MEMBER_RETIRED) {
+        str_addf(why, "the job continues without rank %d; start the worker before the job recovers from the loss",
+                 want);
     } else if (want >= 0) {
         str_addf(why,
                  "rank %d is already taken by another worker; start the worker with a free rank, or without --rank",
@@ -212,7 +230,7 @@ objection(const struct coordinator *c, int key, const struct packet *p, int rank
         object_to_job(c, p, why);
     } else if (key >= 0 && want != key) {
         str_addf(why, "the worker has the key of rank %d, but asks for rank %d", key, want);
-    } else if (rank < 0 && !may_wait(c, want)) {
+    } else if (rank < 0 && (c->nwaiting >= c->options.world || !may_get_rank(c, want, p))) {
         object_to_rank(c, p, want, why);
     } else {
         object_to_kernels(c, p, why);
@@ -240,7 +258,7 @@ coordinator_foreign(struct coordinator *c, int peer, int protocol)
 {
     char why[128];
     coordinate_know(c, peer);
-    if (c->peer[peer].out || c->peer[peer].rank >= 0) return;
+    if (coordinate_peer(c, peer)->out || coordinate_peer(c, peer)->rank >= 0) return;
     snprintf(why, sizeof why, "it uses protocol %d, but the coordinator (rille %.32s) uses protocol %d", protocol,
              c->options.version, WIRE_VERSION);
     refuse_peer(c, peer, 0, "", why);
@@ -315,12 +333,16 @@ find_machine(const struct coordinator *c, const struct hash_table *known, const 
 
 /* Returns the memory (one per host) for a worker that was admitted as a rank. After a loss, if the rank's memory
  * belonged to a lost host, this memory moves to the worker's machine. Otherwise the worker gets the memory of its
- * machine. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
+ * machine. In an elastic job, a worker on the coordinator's host gets the memory there, because the job cannot do
+ * without it. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
  * ranks, else a new memory. */
 static int
 memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
 {
     int own = c->member[rank].info.memory, spare = is_vacant(c, own) ? own : -1;
+    bool free_to_choose = c->options.least && (own < 0 || !c->memory[own].ngpu);
+    for (int m = 0; free_to_choose && m < c->nmemory; m++)
+        if (coordinate_joins_own(c, m, machine)) return m;
     if (is_memory_of(c, own, machine)) return own;
     int found = c->grows || spare < 0 ? find_machine(c, known, machine) : -1;
     if (found >= 0) return found;
@@ -358,17 +380,69 @@ assign_memories(struct coordinator *c)
     hash_free(&known);
 }
 
-/* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. A rank
- * stays open if the job needs its memory (coordinate_first_gone). */
+/* Returns the HELLO packet of a worker that waits for a rank. */
+static struct packet
+hello_of(const struct waiting *w)
+{
+    struct packet p;
+    int malformed = packet_read(w->hello.text, w->hello.len, &p);
+    assert(!malformed); /* the packet was decoded when it arrived, so it is well-formed */
+    UNUSED(malformed);
+    p.ack = w->said;
+    return p;
+}
+
+/* Returns the rank that an admission can give to a waiting worker; -1: none. taken: by rank, 1: another worker gets it.
+ */
+static int
+rank_by_admission(const struct coordinator *c, const struct waiting *w, const uint8_t *taken)
+{
+    struct packet p = hello_of(w);
+    int key = coordinate_peer(c, w->peer)->key, want = p.rank >= 0 ? p.rank : key;
+    for (int r = 0; r < c->options.world; r++) {
+        enum member_state state = c->member[r].info.state;
+        if ((state != MEMBER_RETIRED && state != MEMBER_ABSENT) || taken[r]) continue;
+        if ((want < 0 || want == r) && has_secret(c, r, &p)) return r;
+    }
+    return -1;
+}
+
+/* Returns the number of waiting workers that an admission can give ranks. */
+static int
+coordinate_candidates(const struct coordinator *c)
+{
+    int n = 0;
+    uint8_t *taken = must_alloc((size_t)c->options.world);
+    for (int i = 0; i < c->nwaiting; i++) {
+        int rank = rank_by_admission(c, &c->waiting[i], taken);
+        if (rank < 0) continue;
+        taken[rank] = 1;
+        n++;
+    }
+    free(taken);
+    return n;
+}
+
+static int
+count_members(const struct coordinator *c)
+{
+    int n = 0;
+    for (int r = 0; r < c->options.world; r++) n += is_in(&c->member[r]);
+    return n;
+}
+
+/* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. Ranks
+ * stay open if the job needs a worker for their memory (coordinate_first_gone). After a loss, waiting workers count as
+ * present: those on other hosts than the lost ones get their ranks by an admission, which can move devices, in the next
+ * epoch. */
 static void
 retire_unexpected(struct coordinator *c)
 {
-    int nin = 0;
-    for (int r = 0; r < c->options.world; r++) nin += is_in(&c->member[r]);
-    if (!c->options.least || nin < c->options.least) return;
+    int nin = count_members(c);
+    if (!c->options.least || nin + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
-        if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) == r)) continue;
+        if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) >= 0)) continue;
         m->state = MEMBER_RETIRED;
     }
 }
@@ -412,7 +486,7 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
     if (p->link.n) memcpy(m->link, p->link.bytes, CLUSTER_ID);
     m->window.last = p->ack;
     m->connection = p->count;
-    c->peer[peer].rank = rank;
+    coordinate_peer(c, peer)->rank = rank;
     coordinate_send(c, rank,
                     (struct packet){.kind = PACKET_WELCOME,
                                     .job = {c->options.job, CLUSTER_ID},
@@ -447,31 +521,82 @@ coordinate_forget_waiting(struct coordinator *c, int i)
     memmove(&c->waiting[i], &c->waiting[i + 1], sizeof *c->waiting * (size_t)(c->nwaiting - i));
 }
 
-/* Returns the HELLO packet of a worker that waits for a rank. */
-static struct packet
-hello_of(const struct waiting *w)
+/* Returns the index of the waiting worker whose link a HELLO names; -1: none. */
+static int
+find_waiting(const struct coordinator *c, const struct packet *p)
 {
-    struct packet p;
-    int malformed = packet_read(w->hello.text, w->hello.len, &p);
-    assert(!malformed); /* the packet was decoded when it arrived, so it is well-formed */
-    UNUSED(malformed);
-    p.ack = w->said;
-    return p;
+    for (int i = 0; i < c->nwaiting; i++)
+        if (p->link.n && span_is(p->link, hello_of(&c->waiting[i]).link)) return i;
+    return -1;
 }
 
-/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. */
+/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. A HELLO over the same
+ * connection only shows that the worker still waits. */
 static void
 keep_waiting(struct coordinator *c, int peer, const struct packet *p)
 {
-    for (int i = 0; i < c->nwaiting; i++) {
-        struct packet other = hello_of(&c->waiting[i]);
-        if (p->link.n && span_is(p->link, other.link)) coordinate_forget_waiting(c, i--);
+    int known = find_waiting(c, p);
+    if (known >= 0 && c->waiting[known].peer == peer) {
+        c->waiting[known].missed = 0;
+        return;
+    }
+    if (known >= 0 && p->count <= hello_of(&c->waiting[known]).count) {
+        coordinate_cut(c, peer); /* a former connection */
+        return;
+    }
+    if (known >= 0) {
+        coordinate_cut(c, c->waiting[known].peer);
+        coordinate_forget_waiting(c, known);
     }
     GROW(c->waiting, c->nwaiting + 1, c->waiting_capacity);
     struct waiting *w = &c->waiting[c->nwaiting++];
-    *w = (struct waiting){.peer = peer, .said = p->ack};
+    *w = (struct waiting){.peer = peer, .said = p->ack, .beats = UINT64_MAX};
     packet_write(p, &w->hello);
     coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+    coordinate_complete(c, -1);
+}
+
+/* Returns true if a waiting worker can have no rank: its rank has a member that sent two heartbeats since the worker
+ * arrived, or a job of fixed size has no lost rank any more. */
+static bool
+waits_in_vain(const struct coordinator *c, struct waiting *w)
+{
+    struct packet p = hello_of(w);
+    int key = coordinate_peer(c, w->peer)->key, want = p.rank >= 0 ? p.rank : key;
+    if (!may_get_rank(c, want, &p)) return true;
+    if (want < 0 || !is_in(&c->member[want])) return false;
+    w->beats = MIN(w->beats, c->member[want].info.beats);
+    return c->member[want].info.beats >= w->beats + 2;
+}
+
+static void
+dismiss_waiting(struct coordinator *c, int i, bool in_vain)
+{
+    struct waiting w = c->waiting[i];
+    struct str why = {0};
+    struct packet p = hello_of(&w);
+    int key = coordinate_peer(c, w.peer)->key;
+    if (in_vain)
+        object_to_rank(c, &p, p.rank >= 0 ? p.rank : key, &why);
+    else
+        str_add(&why, "it stopped responding while it waited for a rank");
+    refuse_worker(c, w.peer, &p, str_text(&why));
+    coordinate_forget_waiting(c, i);
+    str_free(&why);
+}
+
+void
+coordinate_tick_waiting(struct coordinator *c)
+{
+    int limit = WAIT_TICKS + c->options.silence * SILENCE_GROWTH;
+    for (int i = 0; i < c->nwaiting; i++) {
+        struct waiting *w = &c->waiting[i];
+        bool in_vain = waits_in_vain(c, w);
+        if (in_vain || ++w->missed > limit)
+            dismiss_waiting(c, i--, in_vain);
+        else if (c->ticks % WAIT_TICKS == 0)
+            coordinate_tell_waiting(c, w, (struct packet){.kind = PACKET_WELCOME, .rank = -1});
+    }
 }
 
 void
@@ -481,7 +606,7 @@ coordinate_seat(struct coordinator *c)
         struct waiting w = c->waiting[i];
         struct packet p = hello_of(&w);
         struct str why = {0};
-        int key = c->peer[w.peer].key, rank = rank_for(c, key, &p);
+        int key = coordinate_peer(c, w.peer)->key, rank = rank_for(c, key, &p);
         if (rank < 0) continue;
         if (objection(c, key, &p, rank, &why))
             refuse_worker(c, w.peer, &p, str_text(&why));
@@ -495,14 +620,8 @@ coordinate_seat(struct coordinator *c)
 bool
 coordinator_can_grow(const struct coordinator *c)
 {
-    for (int i = 0; c->phase == CLUSTER_IDLE && i < c->nwaiting; i++) {
-        struct packet p = hello_of(&c->waiting[i]);
-        int key = c->peer[c->waiting[i].peer].key, want = p.rank >= 0 ? p.rank : key;
-        for (int r = 0; r < c->options.world; r++)
-            if (c->member[r].info.state == MEMBER_RETIRED && (want < 0 || want == r) && has_secret(c, r, &p))
-                return true;
-    }
-    return false;
+    if (c->phase != CLUSTER_IDLE || !c->options.least) return false;
+    return coordinate_candidates(c) > 0 || count_members(c) < c->options.least;
 }
 
 static bool
@@ -529,13 +648,14 @@ resume_link(struct coordinator *c, int peer, int rank, const struct packet *hell
 {
     struct member *m = &c->member[rank];
     struct packet p;
-    c->peer[peer].out = hello->count <= m->connection;
-    if (c->peer[peer].out) return;
+    coordinate_peer(c, peer)->out = hello->count <= m->connection;
+    if (coordinate_peer(c, peer)->out) return;
+    int former = m->info.peer;
     m->connection = hello->count;
-    c->peer[m->info.peer].rank = -1;
-    c->peer[m->info.peer].out = true;
-    c->peer[peer].rank = rank;
     m->info.peer = peer;
+    coordinate_peer(c, peer)->rank = rank;
+    coordinate_peer(c, former)->rank = -1;
+    coordinate_cut(c, former);
     m->info.missed = 0;
     window_acknowledge(&m->window, hello->ack);
     for (size_t at = 0; window_next(&m->window, &at, &p);) {
@@ -554,23 +674,25 @@ refuse_former(struct coordinator *c, int peer, const struct packet *p)
                         .flags = REFUSE_LOST,
                         .text = span_text("the coordinator counts this worker as lost")};
     c->env.send(c->env.arg, peer, &no);
-    c->peer[peer].out = true;
+    coordinate_peer(c, peer)->out = true;
 }
 
 void
 coordinate_hello(struct coordinator *c, int peer, const struct packet *p)
 {
     struct str why = {0};
-    int key = c->peer[peer].key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
+    int key = coordinate_peer(c, peer)->key, former = rank_of_link(c, p), rank = rank_for(c, key, p);
+    int waiting = find_waiting(c, p);
     if (former >= 0 && (key < 0 || key == former)) {
         resume_link(c, peer, former, p);
     } else if (p->job.n) {
         refuse_former(c, peer, p);
-    } else if (objection(c, key, p, rank, &why)) {
+    } else if ((waiting < 0 || rank >= 0) && objection(c, key, p, rank, &why)) {
         refuse_worker(c, peer, p, str_text(&why));
     } else if (rank < 0) {
         keep_waiting(c, peer, p);
     } else {
+        if (waiting >= 0) coordinate_forget_waiting(c, waiting);
         admit(c, peer, rank, p);
         coordinate_complete(c, rank);
     }

@@ -401,6 +401,12 @@ is_out(const struct coordinator *c, const struct member *m)
     return s == MEMBER_LOST || s == MEMBER_ABSENT || (s == MEMBER_RETIRED && c->options.least);
 }
 
+bool
+coordinate_joins_own(const struct coordinator *c, int memory, const char *machine)
+{
+    return machine && c->memory[memory].info.own && !strcmp(c->memory[memory].info.machine, machine);
+}
+
 int
 coordinate_first_gone(const struct coordinator *c, int memory)
 {
@@ -408,9 +414,9 @@ coordinate_first_gone(const struct coordinator *c, int memory)
     if (c->options.least && !c->memory[memory].info.own && !c->memory[memory].ngpu) return -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
         const struct member *m = &c->member[r];
-        if (m->info.memory != memory) continue;
-        if (is_in(m)) return -1;
-        if (is_out(c, m)) gone = r;
+        bool joins = c->options.least && coordinate_joins_own(c, memory, m->machine);
+        if (is_in(m) && (m->info.memory == memory || joins)) return -1;
+        if (m->info.memory == memory && is_out(c, m)) gone = r;
     }
     return gone;
 }

@@ -4,6 +4,8 @@
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/wire/peers.h"
 #include "actors/cluster/wire/window.h"
 
 /* The work of a worker since the speeds of workers were last compared (coordinator_run.c). */
@@ -41,17 +43,21 @@ struct member {
     int next;      /* next higher rank of the same memory in this epoch; -1: none */
 };
 
-/* A link, recorded when its first packet arrives. */
+/* A link, recorded when its first packet arrives. The table of links is indexed by the slots of their numbers
+ * (peers.h). */
 struct peer {
-    int32_t rank; /* rank of the member on the link; -1: no member was admitted on it yet */
-    int32_t key;  /* rank to which the key of the link belongs; -1: any rank */
-    bool out;     /* true: the link's worker was rejected or lost, so packets of the link are ignored */
+    int32_t number; /* -1: the slot has had no link */
+    int32_t rank;   /* rank of the member on the link; -1: no member was admitted on it yet */
+    int32_t key;    /* rank to which the key of the link belongs; -1: any rank */
+    bool out;       /* true: the link's worker was rejected or lost, so packets of the link are ignored */
 };
 
-/* A worker of an elastic job that waits for a rank. */
+/* A worker that waits for a rank. */
 struct waiting {
     int peer;
     uint32_t said;    /* number of the last packet sent to the worker */
+    int missed;       /* ticks since the worker's last packet */
+    uint64_t beats;   /* heartbeats that the member with the requested rank had sent when the worker arrived */
     struct str hello; /* the worker's HELLO packet */
 };
 
@@ -153,12 +159,42 @@ void coordinate_break(struct coordinator *c);
  * phase BROKEN, only drops the answer. Returns `makes_sense`. */
 bool coordinate_accepts(struct coordinator *c, int rank, bool makes_sense);
 void coordinate_lose_for(struct coordinator *c, int rank, struct span why);
-void coordinate_know(struct coordinator *c, int peer); /* registers a link, unless it is known */
+void coordinate_know(struct coordinator *c, int peer);               /* registers a link, unless it is known */
+struct peer *coordinate_peer(const struct coordinator *c, int peer); /* returns a link that is known */
 void coordinate_cut(struct coordinator *c, int peer);
 /* returns a copy of the text, with unprintable bytes written as \x1b; the caller frees the copy */
 char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
+/* Functions of coordinator_admit.c. */
+void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
+bool coordinate_all_in(struct coordinator *c);
+/* If every rank is present, sends NOTICE_FULL. In an elastic job, first retires ranks that nobody is expected to
+ * join. rank: the rank that was admitted last; -1: none. */
+void coordinate_complete(struct coordinator *c, int rank);
+/* Admits waiting workers to the ranks that are open. */
+void coordinate_seat(struct coordinator *c);
+/* Sends a packet to a worker that waits for a rank. */
+void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
+void coordinate_forget_waiting(struct coordinator *c, int i);
+/* Dismisses waiting workers that are silent, and shows the others that this coordinator is alive. */
+void coordinate_tick_waiting(struct coordinator *c);
+bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
+/* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
+bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
+
+/* Functions of coordinator_epoch.c. */
+/* coordinate_speaks returns true if one worker of each host, the speaker, relays heartbeats now.
+ * coordinate_is_spoken returns true if a speaker relays the heartbeats of this rank. */
+bool coordinate_speaks(const struct coordinator *c);
+bool coordinate_is_spoken(const struct coordinator *c, int rank);
+int coordinate_keeper(const struct coordinator *c, int memory);
+/* Returns the lowest rank that must be restarted to get a member for this memory (host). -1: there is no such rank,
+ * the memory has a living member, or the job can do without the memory. */
+int coordinate_first_gone(const struct coordinator *c, int memory);
+/* Returns true if `memory` is that of the coordinator's host, and a worker on this machine is there, too. machine:
+ * NULL: the worker is a member of a memory already. */
+bool coordinate_joins_own(const struct coordinator *c, int memory, const char *machine);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)

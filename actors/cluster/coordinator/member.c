@@ -101,20 +101,28 @@ member_end(struct worker_member *m, int status, const char *text)
     queue_work(m, (struct work){.kind = WORK_LEAVE, .status = status, .text = text});
 }
 
-void
-member_linked(struct worker_member *m)
+static void
+send_hello(struct worker_member *m)
 {
     struct packet p = m->options.hello;
-    if (m->state == LEFT) return;
-    m->down = 0;
     p.seq = 1; /* HELLO is always packet number 1, so the window begins with packet number 2 */
     p.ack = m->seen;
-    p.count = ++m->connections;
+    p.count = m->connections;
     if (m->rank >= 0) p.rank = m->rank;
     p.epoch = m->epoch;
     p.job = (struct span){m->job, m->state == IN ? ID : 0};
     if (!m->window.last) m->window.last = p.seq;
     m->env.send(m->env.arg, &p);
+}
+
+void
+member_linked(struct worker_member *m)
+{
+    struct packet p;
+    if (m->state == LEFT) return;
+    m->down = 0;
+    m->connections++;
+    send_hello(m);
     for (size_t at = 0; window_next(&m->window, &at, &p);) {
         p.ack = m->seen;
         m->env.send(m->env.arg, &p);
@@ -134,7 +142,10 @@ welcome(struct worker_member *m, const struct packet *p)
 {
     if (m->state != JOIN || p->job.n != ID) return;
     m->waits = p->rank < 0;
-    if (m->waits) return;
+    if (m->waits) {
+        send_hello(m); /* shows the coordinator that this worker still waits */
+        return;
+    }
     m->state = IN;
     m->rank = p->rank;
     memcpy(m->job, p->job.bytes, ID);

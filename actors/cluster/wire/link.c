@@ -14,6 +14,7 @@
 
 #include "actors/cluster/wire/curve.h"
 #include "actors/cluster/wire/machine.h"
+#include "actors/cluster/wire/peers.h"
 #include "actors/cluster/wire/wire.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
@@ -36,19 +37,13 @@
 
 /* REFUSALS: number of successive failed handshakes that prove a wrong key. One failed handshake proves nothing,
  * because a peer that was killed closes the connection in the same way, without a message. */
-enum { ID_MOST = 16, REFUSALS = 4, PEERS = 1 << 17, FOLDER = 96, LAST_WORDS_MS = 1000 };
-
-struct peer_id {
-    uint8_t n, bytes[ID_MOST];
-    int rank; /* rank whose key the peer has; KEY_ANY: a shared key, or none */
-};
+enum { REFUSALS = 4, FOLDER = 96, LAST_WORDS_MS = 1000 };
 
 struct link_end {
     void *socket;
     char endpoint[LINK_ENDPOINT];
-    zmq_msg_t msg; /* the message received last */
-    struct peer_id *peer;
-    int npeer, capacity;
+    zmq_msg_t msg;      /* the message received last */
+    struct peers peers; /* (coordinator) connections */
     /* (sockets `control` and `bulk` of a worker) socket on which ZeroMQ reports the ends of connections */
     void *monitor;
     /* nconnection: number of connections so far; nbroken: number of handshakes that failed since the last one */
@@ -538,7 +533,7 @@ link_free(struct link **lp)
         struct link_end *e = &l->end[i];
         zmq_msg_close(&e->msg);
         close_end(e);
-        free(e->peer);
+        peers_free(&e->peers);
     }
     if (l->probe >= 0) close(l->probe);
     if (l->context) zmq_ctx_shutdown(l->context);
@@ -567,23 +562,6 @@ link_fd(const struct link *l, enum link_socket which)
     return fd;
 }
 
-/* Returns the index of the peer with this routing id, and adds an unknown peer; -1: too many peers. The search
- * begins with the peers that connected first, because they send most. */
-static int
-peer_number(struct link_end *e, const void *id, size_t n)
-{
-    if (n == 0 || n > ID_MOST) return -1;
-    for (int i = 0; i < e->npeer; i++)
-        if (e->peer[i].n == n && !memcmp(e->peer[i].bytes, id, n)) return i;
-    if (e->npeer == PEERS) return -1;
-    GROW(e->peer, e->npeer + 1, e->capacity);
-    struct peer_id *p = &e->peer[e->npeer];
-    p->n = (uint8_t)n;
-    p->rank = KEY_ANY;
-    memcpy(p->bytes, id, n);
-    return e->npeer++;
-}
-
 /* Receives the next message; false: none has arrived. Sets *good to true if the message has the right number of
  * frames and its sender is permitted. */
 static bool
@@ -594,7 +572,7 @@ receive_from(struct link *l, struct link_end *e, int *peer, bool *good)
     if (l->serves) {
         zmq_msg_init(&id);
         bool got = zmq_msg_recv(&id, e->socket, ZMQ_DONTWAIT) >= 0;
-        if (got) *peer = zmq_msg_more(&id) ? peer_number(e, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
+        if (got) *peer = zmq_msg_more(&id) ? peers_number(&e->peers, zmq_msg_data(&id), zmq_msg_size(&id)) : -1;
         bool more = got && zmq_msg_more(&id);
         zmq_msg_close(&id);
         if (!more) {
@@ -606,7 +584,7 @@ receive_from(struct link *l, struct link_end *e, int *peer, bool *good)
     *good = *peer >= 0 && !zmq_msg_more(&e->msg);
     while (zmq_msg_more(&e->msg))
         if (zmq_msg_recv(&e->msg, e->socket, ZMQ_DONTWAIT) < 0) break;
-    if (*good && l->curve) *good = curve_sender(&e->msg, &e->peer[*peer].rank);
+    if (*good && l->curve) *good = curve_sender(&e->msg, &peers_entry_of(&e->peers, *peer)->rank);
     return true;
 }
 
@@ -634,7 +612,13 @@ link_is_of(const struct link *l, enum link_socket which, int peer, int rank)
 int
 link_rank(const struct link *l, enum link_socket which, int peer)
 {
-    return l->end[which].peer[peer].rank;
+    return peers_entry_of(&l->end[which].peers, peer)->rank;
+}
+
+void
+link_release(struct link *l, enum link_socket which, int peer)
+{
+    if (l->serves) peers_release(&l->end[which].peers, peer);
 }
 
 int
@@ -644,9 +628,9 @@ link_send(struct link *l, enum link_socket which, int peer, const void *bytes, s
     assert(n <= WIRE_MOST);
     if (!e->socket) return fail(E_BUS, "the connection to the cluster is closed");
     if (l->serves) {
-        assert(peer >= 0 && peer < e->npeer);
-        const struct peer_id *p = &e->peer[peer];
-        if (zmq_send(e->socket, p->bytes, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return link_broken("send");
+        const struct peers_entry *p = peers_entry_of(&e->peers, peer);
+        if (!p) return fail(E_BUS, "the connection to the worker has ended");
+        if (zmq_send(e->socket, p->id, p->n, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) return link_broken("send");
     }
     return zmq_send(e->socket, bytes, n, ZMQ_DONTWAIT) < 0 ? link_broken("send") : 0;
 }

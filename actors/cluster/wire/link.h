@@ -2,8 +2,8 @@
  *
  * Each worker has three sockets: `control` carries packets in order, `beat` carries heartbeats, and `bulk` carries
  * values. So a long transfer of values delays neither a heartbeat nor a stop. A coordinator's end serves many peers,
- * numbered in order of arrival; a worker's end has one peer. With a key, the sockets use CURVE (curve.h), and the
- * key of a rank is valid for that rank only.
+ * whose numbers are used again after link_release(); a worker's end has one peer. With a key, the sockets use CURVE
+ * (curve.h), and the key of a rank is valid for that rank only.
  *
  * No function of this file blocks. The descriptor of link_fd() is edge-triggered: receive until no message is left,
  * when it becomes readable and also after each send. One thread at a time uses a socket; a lock must order a
@@ -45,7 +45,7 @@ int link_fd(const struct link *l, enum link_socket which);
 /* Returns a descriptor that becomes readable when link_state() may have changed. Worker's end only. */
 int link_state_fd(const struct link *l);
 
-/* Receives a message; false: none has arrived. *peer: index of the sender (0 at a worker's end). The bytes are valid
+/* Receives a message; false: none has arrived. *peer: number of the sender (0 at a worker's end). The bytes are valid
  * until the next call. */
 bool link_receive(struct link *l, enum link_socket which, int *peer, const void **bytes, size_t *n);
 /* Returns the rank whose key a peer has; KEY_ANY: the peer has the workers' shared key, or there are no keys.
@@ -53,6 +53,9 @@ bool link_receive(struct link *l, enum link_socket which, int *peer, const void 
 int link_rank(const struct link *l, enum link_socket which, int peer);
 /* Returns true if the peer's key permits it to act as worker `rank`. */
 bool link_is_of(const struct link *l, enum link_socket which, int peer, int rank);
+/* Releases the number of a connection for which the owner has no further use. A message of this connection that
+ * arrives soon after has the same number. Coordinator's end only. */
+void link_release(struct link *l, enum link_socket which, int peer);
 /* Sends a message. E_BUS: the peer is gone or does not accept messages. */
 int link_send(struct link *l, enum link_socket which, int peer, const void *bytes, size_t n);
 

@@ -234,7 +234,8 @@ on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (w->peer == peer && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
+    bool present = id_of(s, peer).pid == w->pid && id_of(s, peer).connection == w->connection; /* not a former one */
+    if (present && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
         wrong(s, "a queue grows without end");
 }
 
@@ -243,7 +244,8 @@ on_cut(void *arg, int peer)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    if (s->trial.ticks && peer < w->first) return; /* a connection of an earlier worker */
+    peers_release(&s->peers, peer);
+    if (id_of(s, peer).pid != w->pid || is_replaced(s, peer)) return;
     /* The controller kills a lost worker of its own host before it continues. A lost worker of the other host is
      * killed by the workers that map the same segment; `others` is true if such workers exist. */
     bool others = false;
@@ -322,12 +324,9 @@ on_tell(void *arg, const struct notice *n)
         if (!worker_of(s, coordinator_member(s->c, n->rank)->peer)->hung) wrong(s, "a worker is lost that progresses");
     }
     if (n->kind == NOTICE_FORMED) {
-        int nin = 0;
         s->formed = true;
         s->grows = false;
-        for (int r = 0; r < s->world; r++) nin += coordinator_member(s->c, r)->state == MEMBER_READY;
-        s->fewest = s->fewest ? MIN(s->fewest, nin) : nin;
-        s->most = MAX(s->most, nin);
+        s->elsewhere += count_ready(s) < s->trial.least;
         for (int r = 0; r < s->world; r++) {
             int peer = coordinator_member(s->c, r)->peer;
             s->taken += peer >= 0 && worker_of(s, peer)->kept;
@@ -336,6 +335,7 @@ on_tell(void *arg, const struct notice *n)
     if (n->kind == NOTICE_LOST) {
         if (strstr(n->text, "unexpected")) wrong(s, "an answer of a worker is not expected");
         s->lost++;
+        note_loss(s);
         s->interrupted += s->grows;
         s->grows = false;
         s->filing.on = false;
@@ -358,42 +358,23 @@ on_tell(void *arg, const struct notice *n)
     kept_begin(s);
 }
 
-static bool
-all_here(const struct cluster *s)
-{
-    for (int r = 0; r < s->world; r++) {
-        enum member_state state = coordinator_member(s->c, r)->state;
-        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
-    }
-    return true;
-}
-
-/* Returns true if a worker was started for the rank and its end has not been reported yet. */
-static bool
-on_its_way(const struct cluster *s, int rank)
-{
-    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
-    return s->started[rank] >= 0 && w->alive && !w->cut;
-}
-
-/* Returns the host of a worker that no rank was assigned to. */
-static int
-any_host(struct cluster *s)
-{
-    return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
-}
-
-/* Starts a worker that an elastic job did not ask for. Starts none if two workers of its host wait for any rank. */
+/* Starts a worker that an elastic job did not ask for. Starts none if enough workers of its host wait for any rank, or
+ * if as many workers wait as the coordinator lets wait; but the coordinator's host may need one. */
 static void
 start_newcomer(struct cluster *s)
 {
     static const unsigned char none[CLUSTER_ID];
-    int nwaiting = 0, host = any_host(s);
+    int nwaiting = 0, nhere = 0, host = any_host(s);
     for (int i = 0; i < s->nworker; i++) {
         const struct sim_worker *w = &s->worker[i];
-        nwaiting += w->alive && w->host == host && w->rank < 0 && member_rank(w->member) < 0;
+        bool waits = w->alive && w->rank < 0 && member_rank(w->member) < 0;
+        nwaiting += waits;
+        nhere += waits && w->host == host;
     }
-    if (nwaiting < 2 && has_room(s, 1)) worker_start(s, -1, host, none);
+    if (s->ticks - s->newcomer < 3) return; /* the coordinator notices only after a while that a waiting worker ended */
+    s->newcomer = s->ticks;
+    if (nhere < MAX(2, s->trial.least) && (nwaiting < s->world || (!host && !nhere)) && has_room(s, 1))
+        worker_start(s, -1, host, none);
 }
 
 /* Starts a worker for every absent rank. */
@@ -411,6 +392,7 @@ static void
 recover(struct cluster *s)
 {
     int alive = 0, lost = 0;
+    s->ended = exceeds_losses(s);
     for (int r = 0; r < s->world; r++) {
         enum member_state state = coordinator_member(s->c, r)->state;
         alive += state >= MEMBER_PRESENT && state <= MEMBER_BUSY;
@@ -445,7 +427,10 @@ program_turn(struct cluster *s)
     } else if (phase == CLUSTER_IDLE && s->formed && !s->running && (s->trial.ticks || s->step < RUNS)) {
         if (s->filing.on && s->filing.loads) return;
         if (kept_turn(s)) return;
-        if (!s->filing.on && coordinator_can_grow(s->c) && pick(s, 2)) {
+        bool few = count_ready(s) < s->trial.least; /* waiting workers must be admitted before the next step */
+        if (few && !coordinator_can_grow(s->c)) wrong(s, "too few workers, and none is awaited");
+        if (few && s->filing.on) return;
+        if (!s->filing.on && coordinator_can_grow(s->c) && (few || pick(s, 2))) {
             s->grown++;
             s->grows = true;
             s->formed = false;
@@ -462,6 +447,8 @@ program_turn(struct cluster *s)
         }
         s->restore = s->failing = false;
         s->running = true;
+        s->fewest = s->fewest ? MIN(s->fewest, count_ready(s)) : count_ready(s);
+        s->most = MAX(s->most, count_ready(s));
         struct start start = {.program = 7 + (uint64_t)(s->step % 2),
                               .bytes = program,
                               .nbyte = sizeof program,
@@ -486,7 +473,7 @@ fault(struct cluster *s, uint64_t one_in)
 static void
 deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
 {
-    int peer = q == &w->stale ? w->peer - WORKERS : w->peer;
+    int connection = w->connection - (q == &w->stale);
     struct packet p;
     struct str *item = &q->item[q->head];
     q->head = (q->head + 1) % QUEUE;
@@ -495,10 +482,13 @@ deliver(struct cluster *s, struct sim_worker *w, struct queue *q)
     int times = fault(s, 300) ? 2 : 1;
     for (int i = 0; i < times && w->alive; i++) {
         if (packet_read(item->text, item->len, &p)) wrong(s, "a packet cannot be read");
-        if (q == &w->down)
+        if (q == &w->down) {
             member_receive(w->member, &p);
-        else
-            coordinator_receive(s->c, peer, &p);
+            continue;
+        }
+        int peer = peer_of(s, w, connection);
+        coordinator_receive(s->c, peer, &p);
+        if (!coordinator_uses(s->c, peer)) peers_release(&s->peers, peer);
     }
 }
 
@@ -514,7 +504,7 @@ break_connection(struct cluster *s, struct sim_worker *w)
     w->down.n = (int)pick(s, (uint64_t)w->down.n + 1);
     w->broken = true;
     w->lasts = !s->trial.only_flaps && pick(s, 8) == 0;
-    w->peer += WORKERS;
+    w->connection++;
     member_down(w->member);
 }
 
@@ -549,12 +539,12 @@ connect_again(struct cluster *s, struct sim_worker *w)
 /* Reports the end of a process to the coordinator, as the operating system does. The coordinator must know the rank
  * of the process. */
 static void
-gone(struct cluster *s, const struct sim_worker *w, const char *how)
+gone(struct cluster *s, struct sim_worker *w, const char *how)
 {
     int rank = w->rank >= 0 ? w->rank : member_rank(w->member);
     if (rank < 0 || w->life != s->life) return;
     const struct member_info *m = coordinator_member(s->c, rank);
-    if (m->peer % WORKERS == w->index || (m->state == MEMBER_ABSENT && s->started[rank] == w->index))
+    if ((m->peer >= 0 && worker_of(s, m->peer) == w) || (m->state == MEMBER_ABSENT && s->started[rank] == w->index))
         coordinator_gone(s->c, rank, how);
 }
 
@@ -578,6 +568,7 @@ coordinator_begin(struct cluster *s)
                                     .job = "a job of the sim",
                                     .secret = (const unsigned char(*)[CLUSTER_ID])s->secret};
     coordinator_free(&s->c);
+    peers_free(&s->peers);
     o.job[0] = (unsigned char)s->life++;
     memset(s->secret, 0, sizeof s->secret);
     for (int r = 0; r < WORLD; r++) s->started[r] = -1;
@@ -592,6 +583,8 @@ coordinator_begin(struct cluster *s)
     s->formed = s->grows = s->running = s->failing = s->filing.on = s->keeping.on = s->keeping.looked = false;
     s->takes_over = s->life > 1;
     s->table = 0;
+    s->losses = (struct loss_times){0};
+    s->nloss = 0;
 }
 
 static void
@@ -619,12 +612,15 @@ misfortune(struct cluster *s)
         return; /* spares a worker without a rank: only the code that starts workers notices its end */
     if (fault(s, 4000)) {
         worker_kill(w);
-        coordinator_cut(s->c, w->peer, "was killed");
+        int peer = peer_of(s, w, w->connection);
+        coordinator_cut(s->c, peer, "was killed");
+        peers_release(&s->peers, peer);
         gone(s, w, "was killed by signal 9");
     } else if (fault(s, 4000)) {
         w->silent = true;
     } else if (fault(s, 4000)) { /* kills the worker as on another host: the coordinator notices only its silence */
         worker_kill(w);
+        if (pick(s, 2) && has_room(s, 1)) worker_start(s, member_rank(w->member), w->host, w->secret);
     } else if (s->trial.hangs && fault(s, 4000)) {
         w->hung = true;
     }
@@ -715,6 +711,7 @@ sim_begin(struct cluster *s, uint64_t seed, struct trial trial)
     bool named = (trial.hosts > 1 && !trial.least) || pick(s, 2);
     for (int r = 0; r < s->world; r++)
         worker_start(s, named ? r : -1, trial.least ? any_host(s) : r % trial.hosts, none);
+    for (int i = 0; i < MIN(trial.spares, trial.world); i++) worker_start(s, -1, any_host(s), none);
 }
 
 /* Returns true if the clock may tick now. If many workers have ended, the clock ticks less often, so that each
@@ -743,6 +740,7 @@ static void
 sim_end(struct cluster *s)
 {
     coordinator_free(&s->c);
+    peers_free(&s->peers);
     for (int i = 0; i < s->nworker; i++) {
         member_free(&s->worker[i].member);
         queue_free(&s->worker[i].up);
@@ -758,10 +756,10 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
     struct cluster *s = must_alloc(sizeof *s);
     sim_begin(s, seed, trial);
     int k = 0;
-    for (; k < STEPS && s->step < RUNS && !s->wrong; sim_step(s))
+    for (; k < STEPS && s->step < RUNS && !s->wrong && !s->ended; sim_step(s))
         if (++k == trial.hangs_at) s->worker[trial.hanging].hung = true;
-    if (s->step < RUNS) wrong(s, "it does not end");
-    bool fits = !s->wrong && (!want[0] || !memcmp(want, s->saved, sizeof s->saved));
+    if (s->step < RUNS && !s->ended) wrong(s, "it does not end");
+    bool fits = !s->wrong && (!want[0] || s->ended || !memcmp(want, s->saved, sizeof s->saved));
     if (!s->wrong && !fits) s->why = "the numbers are others than without faults";
     if (!want[0]) memcpy(want, s->saved, sizeof s->saved);
     *out = (struct outcome){.lost = s->lost,
@@ -777,6 +775,8 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
                             .grown = s->grown,
                             .interrupted = s->interrupted,
                             .moved = s->moved,
+                            .ended = s->ended,
+                            .elsewhere = s->elsewhere,
                             .fewest = s->fewest,
                             .most = s->most,
                             .hung = s->hung,

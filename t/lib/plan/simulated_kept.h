@@ -36,14 +36,14 @@ kept_begin(struct cluster *s)
 /* Lists the segments of this epoch: the coordinator's, and that of each other host with workers. Returns their number.
  */
 static int
-list_segments(const struct cluster *s, int segment[SEGMENTS])
+list_segments(struct cluster *s, int segment[SEGMENTS])
 {
     int n = 0;
     for (int m = 0; m < coordinator_memories(s->c); m++) {
         bool own = coordinator_memory(s->c, m)->own;
         int keeper = own ? -1 : coordinator_keeper(s->c, m);
         if (own) segment[n++] = s->own;
-        if (keeper >= 0) segment[n++] = s->worker[coordinator_member(s->c, keeper)->peer % WORKERS].memory;
+        if (keeper >= 0) segment[n++] = worker_of(s, coordinator_member(s->c, keeper)->peer)->memory;
     }
     return n;
 }
@@ -104,16 +104,16 @@ kept_pass_on(const struct cluster *s, const struct sim_worker *from, int keeps[2
 
 /* Lists the memories that workers of this epoch keep: those of the lowest rank of each host. */
 static int
-list_kept(const struct cluster *s, struct kept_memory list[KEPT], int segment[KEPT])
+list_kept(struct cluster *s, struct kept_memory list[KEPT], int segment[KEPT])
 {
     struct sim_state state;
     int n = 0;
     bool seen[SEGMENTS] = {false};
     for (int r = 0; r < s->world; r++) {
         const struct member_info *m = coordinator_member(s->c, r);
-        const struct sim_worker *w = &s->worker[MAX(m->peer, 0) % WORKERS];
-        bool here = m->state >= MEMBER_PRESENT && m->state <= MEMBER_BUSY && w->keeps[0];
-        if (!here || seen[m->memory]) continue;
+        if (m->state < MEMBER_PRESENT || m->state > MEMBER_BUSY) continue;
+        const struct sim_worker *w = worker_of(s, m->peer);
+        if (!w->keeps[0] || seen[m->memory]) continue;
         seen[m->memory] = true;
         for (int k = 0; k < 2 && w->keeps[k]; k++) {
             const struct sim_head *h = &s->head[w->keeps[k] - 1];

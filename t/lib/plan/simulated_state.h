@@ -3,8 +3,11 @@
 #define RILLE_T_SIMULATED_STATE_H
 
 #include "actors/cluster/coordinator/coordinator_epoch.h"
+#include "actors/cluster/coordinator/coordinator.h"
+#include "actors/cluster/coordinator/loss_times.h"
 #include "actors/cluster/coordinator/member.h"
 #include "actors/cluster/memory/kept.h"
+#include "actors/cluster/wire/peers.h"
 #include "runtime/data/arena.h"
 #include "runtime/device/communicator.h"
 #include "runtime/base/error.h"
@@ -19,14 +22,18 @@ struct trial {
     int world, hosts, faults; /* world: number of workers; hosts: 1 to 3; faults: number of faults to inject */
     bool fewer;               /* recovery may continue with fewer workers */
     int least;                /* smallest number of workers of an elastic job; 0: the job is not elastic */
-    bool may_fail;            /* runs may fail */
-    bool restarts;            /* the coordinator may be killed */
-    bool keep;                /* workers of a killed coordinator join the next one */
-    bool speaks;              /* one worker of each host relays the heartbeats of the others */
-    bool files;               /* workers save and load files */
-    bool unites;              /* runs need a communicator */
-    bool hangs;               /* workers may hang */
-    int flaps;                /* number of connections that end and are replaced by a new one */
+    bool elsewhere;           /* newcomers of an elastic job are on a host of their own */
+    int spares;               /* number of spare workers at the beginning */
+    /* the job ends at more than `restarts` losses within restarts_ticks; restarts_ticks 0: no limit */
+    int restarts_most, restarts_ticks;
+    bool may_fail;         /* runs may fail */
+    bool restarts;         /* the coordinator may be killed */
+    bool keep;             /* workers of a killed coordinator join the next one */
+    bool speaks;           /* one worker of each host relays the heartbeats of the others */
+    bool files;            /* workers save and load files */
+    bool unites;           /* runs need a communicator */
+    bool hangs;            /* workers may hang */
+    int flaps;             /* number of connections that end and are replaced by a new one */
     bool mutes;            /* some of the connections carry nothing instead of ending, and neither end notices this */
     bool mutes_again;      /* a connection that replaces one that carried nothing may carry nothing, too */
     bool only_flaps;       /* no connection is down for longer than a tick */
@@ -54,21 +61,38 @@ trial_of(int world, int hosts, uint64_t n)
                           .mutes_again = n % 23 < 8};
 }
 
+/* Returns the options of an elastic job: each policy is drawn from the seed. */
+static inline struct trial
+elastic_trial(uint64_t seed)
+{
+    uint64_t random = seed;
+    struct trial t =
+        trial_of(1 + (int)(next_random(&random) % WORLD), 1 + (int)(next_random(&random) % 3), next_random(&random));
+    t.least = 1 + (int)(next_random(&random) % (uint64_t)t.world);
+    t.elsewhere = next_random(&random) % 3 == 0;
+    t.spares = (int)(next_random(&random) % 4);
+    t.restarts_most = (int)(next_random(&random) % 4);
+    t.restarts_ticks = next_random(&random) % 2 ? (int)(next_random(&random) % 400) : 0;
+    return t;
+}
+
 struct outcome {
-    int lost;                    /* number of workers that were lost */
-    int restarts;                /* number of coordinator restarts */
-    int taken;                   /* number of workers that a later coordinator took over */
-    int filed;                   /* number of saves and loads that all workers completed */
-    int given_up;                /* number of saves and loads that the simulated user interrupted */
-    int united;                  /* number of communicators made */
-    int resumed;                 /* number of links that continued over a new connection */
-    int muted;                   /* number of connections that began to carry nothing */
-    int muted_again;             /* number of muted connections made in place of a muted one */
-    int grown;                   /* number of times that an elastic job admitted newcomers without a loss */
-    int interrupted;             /* number of losses during these admissions */
-    int moved;                   /* number of epochs in which devices moved to another host */
-    int fewest, most;            /* fewest, most: smallest and largest number of workers of an epoch */
-    int hung;                    /* number of workers that were lost because they hung */
+    int lost;         /* number of workers that were lost */
+    int restarts;     /* number of coordinator restarts */
+    int taken;        /* number of workers that a later coordinator took over */
+    int filed;        /* number of saves and loads that all workers completed */
+    int given_up;     /* number of saves and loads that the simulated user interrupted */
+    int united;       /* number of communicators made */
+    int resumed;      /* number of links that continued over a new connection */
+    int muted;        /* number of connections that began to carry nothing */
+    int muted_again;  /* number of muted connections made in place of a muted one */
+    int grown;        /* number of times that an elastic job admitted newcomers without a loss */
+    int interrupted;  /* number of losses during these admissions */
+    bool ended;       /* the job was ended by its limit of losses */
+    int elsewhere;    /* number of epochs that began with too few workers, because spares made up the number */
+    int moved;        /* number of epochs in which devices moved to another host */
+    int fewest, most; /* fewest, most: smallest and largest number of workers of an epoch */
+    int hung;         /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
     int found;                   /* number of kept snapshots that a later coordinator found */
     int steps;                   /* length of the trial */
@@ -99,13 +123,12 @@ struct sim_worker {
     uint32_t done;                   /* progress: number of ticks in which the worker completed work */
     bool cut;                        /* the worker is lost but runs, on a host where it cannot be killed */
     struct cluster *of;
-    /* index: index of the worker; peer: number of its connection, index + n * WORKERS; rank: rank for which it was
-     * started; life: number of its coordinator */
-    int index, peer, rank, life;
-    int pid;   /* 1 + number of workers started before */
-    int first; /* number of its first connection */
-    int ended; /* tick at which the process ended */
-    int host;  /* number of the worker's host; 0: the coordinator's host */
+    /* index: index of the worker; rank: rank for which it was started; life: number of its coordinator */
+    int index, rank, life;
+    int pid;        /* 1 + number of workers started before */
+    int connection; /* number of its connections so far */
+    int ended;      /* tick at which the process ended */
+    int host;       /* number of the worker's host; 0: the coordinator's host */
     /* broken: the worker has no connection at present; lasts: until the worker is connected again, it also sends
      * no heartbeats */
     bool broken, lasts;
@@ -153,8 +176,9 @@ struct cluster {
     struct trial trial;
     uint64_t random;
     struct coordinator *c;
-    int ticks; /* simulated time */
-    int life;  /* number of coordinators so far */
+    struct peers peers; /* numbers of connections, as in a link */
+    int ticks;          /* simulated time */
+    int life;           /* number of coordinators so far */
     /* isa: instruction sets in the last FORM packet; isa_life: number of the coordinator that sent this packet */
     uint32_t isa;
     int isa_life;
@@ -162,7 +186,8 @@ struct cluster {
     int started[WORLD]; /* by rank: worker that this coordinator started last; -1: none */
     bool takes_over;    /* true: the coordinator still waits for workers of the previous coordinator */
     struct sim_worker worker[WORKERS];
-    int nstart; /* number of workers started so far */
+    int nstart;   /* number of workers started so far */
+    int newcomer; /* tick at which a newcomer was last considered */
     int nworker, world, faults, flaps, resumed, muted, muted_again, lost, taken, wrong;
     uint32_t run;                     /* number of the last run started */
     int step, saved_step;             /* next step of the training loop, now and in the snapshot */
@@ -197,9 +222,13 @@ struct cluster {
     uint32_t united_run;
     int united;
     bool slow_disk;
-    int filed, given_up, hung, grown, interrupted, moved, fewest, most;
+    int filed, given_up, hung, grown, interrupted, moved, elsewhere, fewest, most;
     bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
+    struct loss_times losses;    /* of this coordinator */
+    int64_t loss_at[HISTORY];    /* the same, for the check of the limit */
+    int nloss;
+    bool ended; /* the job was ended by its limit of losses */
     bool formed, running, restore, failing;
     const char *why;
 };
@@ -216,10 +245,47 @@ wrong(struct cluster *s, const char *why)
     if (!s->wrong++) s->why = why;
 }
 
+/* ---- connections ---- */
+
+/* The routing id of a connection. */
+struct sim_id {
+    int32_t index, pid, connection;
+};
+
+/* Returns the number of a worker's connection. */
+static int
+peer_of(struct cluster *s, const struct sim_worker *w, int connection)
+{
+    const struct sim_id id = {w->index, w->pid, connection};
+    return peers_number(&s->peers, &id, sizeof id);
+}
+
+static struct sim_id
+id_of(struct cluster *s, int peer)
+{
+    struct sim_id id = {.index = -1};
+    const struct peers_entry *e = peers_entry_of(&s->peers, peer);
+    if (e)
+        memcpy(&id, e->id, sizeof id);
+    else
+        wrong(s, "the number of a connection that is in use names another connection");
+    return id;
+}
+
+/* Returns the worker of a connection. */
 static struct sim_worker *
 worker_of(struct cluster *s, int peer)
 {
-    return &s->worker[peer % WORKERS];
+    return &s->worker[MAX(id_of(s, peer).index, 0)];
+}
+
+/* Returns true if a connection is the former one of a worker that has connected again. */
+static bool
+is_replaced(struct cluster *s, int peer)
+{
+    for (int r = 0; r < s->world; r++)
+        if (coordinator_member(s->c, r)->peer == peer) return false;
+    return id_of(s, peer).connection != worker_of(s, peer)->connection;
 }
 
 /* Returns a rank's number after a step of the training. */
@@ -275,21 +341,21 @@ kill_pid(struct cluster *s, uint32_t pid)
 /* Returns true if the state of worker i can be used for another worker: its process ended many ticks ago, and the
  * coordinator has forgotten it. */
 static bool
-is_reusable(const struct cluster *s, int i)
+is_reusable(struct cluster *s, int i)
 {
     enum { AGE = 20 };
     const struct sim_worker *w = &s->worker[i];
     if (!s->trial.ticks || w->alive || s->ticks < w->ended + AGE) return false;
     for (int r = 0; r < s->world; r++) {
         int peer = coordinator_member(s->c, r)->peer;
-        if (s->started[r] == i || (peer >= 0 && peer % WORKERS == i)) return false;
+        if (s->started[r] == i || (peer >= 0 && worker_of(s, peer) == w)) return false;
     }
     return true;
 }
 
 /* Returns true if n more workers can be started. */
 static bool
-has_room(const struct cluster *s, int n)
+has_room(struct cluster *s, int n)
 {
     int room = WORKERS - s->nworker;
     for (int i = 0; room < n && i < s->nworker; i++) room += is_reusable(s, i);
@@ -310,9 +376,74 @@ new_worker(struct cluster *s)
     member_free(&w->member);
     *w = (struct sim_worker){
         .of = s, .index = i, .pid = ++s->nstart, .up = old.up, .down = old.down, .stale = old.stale};
-    w->peer = w->first = i == s->nworker ? i : old.peer + WORKERS;
     s->nworker += i == s->nworker;
     return w;
+}
+
+/* ---- ranks ---- */
+
+static int
+count_ready(const struct cluster *s)
+{
+    int n = 0;
+    for (int r = 0; r < s->world; r++) n += coordinator_member(s->c, r)->state == MEMBER_READY;
+    return n;
+}
+
+static bool
+all_here(const struct cluster *s)
+{
+    for (int r = 0; r < s->world; r++) {
+        enum member_state state = coordinator_member(s->c, r)->state;
+        if (state == MEMBER_ABSENT || state == MEMBER_LOST) return false;
+    }
+    return true;
+}
+
+/* Returns true if a worker was started for the rank and its end has not been reported yet. */
+static bool
+on_its_way(const struct cluster *s, int rank)
+{
+    const struct sim_worker *w = &s->worker[MAX(s->started[rank], 0)];
+    return s->started[rank] >= 0 && w->alive && !w->cut;
+}
+
+/* Returns the host of a worker that no rank was assigned to. The coordinator's host must always have a worker that is a
+ * member, or accepts any rank. */
+static int
+any_host(struct cluster *s)
+{
+    bool first = false;
+    for (int i = 0; i < s->nworker; i++) {
+        const struct sim_worker *w = &s->worker[i];
+        bool here = w->alive && !w->cut && !w->silent && w->life == s->life && w->host == 0;
+        first |= here && (w->rank < 0 || member_rank(w->member) >= 0);
+    }
+    if (s->trial.elsewhere && s->nstart >= s->world) return first ? s->trial.hosts : 0;
+    return s->trial.hosts > 1 ? (int)pick(s, (uint64_t)s->trial.hosts) : 0;
+}
+
+/* Records a loss of a worker. */
+static void
+note_loss(struct cluster *s)
+{
+    loss_times_add(&s->losses, s->ticks);
+    s->loss_at[s->nloss++ % HISTORY] = s->ticks;
+}
+
+/* Returns true if more workers were lost than the trial permits. Checks the decision by counting the losses within the
+ * time that ends with the last loss. */
+static bool
+exceeds_losses(struct cluster *s)
+{
+    int n = 0, most = s->trial.restarts_most, ticks = s->trial.restarts_ticks;
+    if (!ticks) return false;
+    int64_t span = loss_times_span(&s->losses, most);
+    bool exceeds = span >= 0 && span <= ticks;
+    for (int i = MAX(0, s->nloss - HISTORY); i < s->nloss; i++)
+        n += s->loss_at[(s->nloss - 1) % HISTORY] - s->loss_at[i % HISTORY] <= ticks;
+    if (exceeds != (n > most)) wrong(s, "the limit of losses counts other losses than those of its time");
+    return exceeds;
 }
 
 /* ---- memory segments ---- */
@@ -321,7 +452,7 @@ new_worker(struct cluster *s)
 static const char *
 machine_of(int host)
 {
-    static const char *const machine[] = {"m", "other", "third"};
+    static const char *const machine[] = {"m", "other", "third", "fourth"};
     return machine[host];
 }
 
