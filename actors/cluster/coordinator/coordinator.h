@@ -209,8 +209,6 @@ void coordinator_receive(struct coordinator *c, int peer, const struct packet *p
 /* Returns true if the link `peer` is that of a member or of a waiting worker. The number of another link may name a new
  * link later. */
 bool coordinator_uses(const struct coordinator *c, int peer);
-/* Rejects the worker on link `peer`, because it sends packets of another protocol version. */
-void coordinator_foreign(struct coordinator *c, int peer, int protocol);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */
 bool coordinator_beat(struct coordinator *c, const struct packet *p);
@@ -262,18 +260,6 @@ struct places {
     int n;
 };
 
-/* Returns true if the phase is IDLE, and a waiting worker can have a rank in the next epoch, or an elastic job has
- * fewer than `least` workers. */
-bool coordinator_can_grow(const struct coordinator *c);
-/* Sets the ranks whose workers an elastic job waits for: ranks 0 to started - 1. */
-void coordinator_await(struct coordinator *c, int started);
-/* Begins to gather the next epoch with `workers` members. May be called only in phase BROKEN, or, in an elastic job,
- * in phase IDLE without requests about files in progress. Opens ranks that were lost, or had not joined, for new
- * workers: first the lowest rank of each memory without a member, then the lowest other ranks. The remaining ranks are
- * retired, for good unless the job is elastic. E_ARG: `workers` is less than the number of living members plus memories
- * without a member, less than the smallest number of an elastic job, or more than the number of ranks that are not
- * retired for good. */
-int coordinator_recover(struct coordinator *c, int workers);
 /* Ends the job by sending BYE to the members. */
 void coordinator_bye(struct coordinator *c);
 

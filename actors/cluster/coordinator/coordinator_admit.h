@@ -30,4 +30,7 @@ bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
 /* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
 bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
 
+/* Dismisses waiting workers that are silent, and shows the others that this coordinator is alive. */
+void coordinate_tick_waiting(struct coordinator *c);
+
 #endif

@@ -43,4 +43,8 @@ void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
+/* Returns true if `memory` is that of the coordinator's host, and a worker on this machine is there, too. machine:
+ * NULL: the worker is a member of a memory already. */
+bool coordinate_joins_own(const struct coordinator *c, int memory, const char *machine);
+
 #endif

@@ -4,7 +4,6 @@
 #define RILLE_CLUSTER_COORDINATOR_INNER_H
 
 #include "actors/cluster/coordinator/coordinator_epoch.h"
-#include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/wire/peers.h"
 #include "actors/cluster/wire/window.h"
 
@@ -166,35 +165,6 @@ void coordinate_cut(struct coordinator *c, int peer);
 char *coordinate_text(struct span s);
 void member_forget(struct member *m);
 
-/* Functions of coordinator_admit.c. */
-void coordinate_hello(struct coordinator *c, int peer, const struct packet *p);
-bool coordinate_all_in(struct coordinator *c);
-/* If every rank is present, sends NOTICE_FULL. In an elastic job, first retires ranks that nobody is expected to
- * join. rank: the rank that was admitted last; -1: none. */
-void coordinate_complete(struct coordinator *c, int rank);
-/* Admits waiting workers to the ranks that are open. */
-void coordinate_seat(struct coordinator *c);
-/* Sends a packet to a worker that waits for a rank. */
-void coordinate_tell_waiting(struct coordinator *c, struct waiting *w, struct packet p);
-void coordinate_forget_waiting(struct coordinator *c, int i);
-/* Dismisses waiting workers that are silent, and shows the others that this coordinator is alive. */
-void coordinate_tick_waiting(struct coordinator *c);
-bool coordinate_zero(const unsigned char id[CLUSTER_ID]);
-/* Returns true if the bytes are equal. The duration does not reveal the position of a difference. */
-bool coordinate_same(struct span said, const unsigned char want[CLUSTER_ID]);
-
-/* Functions of coordinator_epoch.c. */
-/* coordinate_speaks returns true if one worker of each host, the speaker, relays heartbeats now.
- * coordinate_is_spoken returns true if a speaker relays the heartbeats of this rank. */
-bool coordinate_speaks(const struct coordinator *c);
-bool coordinate_is_spoken(const struct coordinator *c, int rank);
-int coordinate_keeper(const struct coordinator *c, int memory);
-/* Returns the lowest rank that must be restarted to get a member for this memory (host). -1: there is no such rank,
- * the memory has a living member, or the job can do without the memory. */
-int coordinate_first_gone(const struct coordinator *c, int memory);
-/* Returns true if `memory` is that of the coordinator's host, and a worker on this machine is there, too. machine:
- * NULL: the worker is a member of a memory already. */
-bool coordinate_joins_own(const struct coordinator *c, int memory, const char *machine);
 /* Counts an answer of a member. Returns true if this was the last missing answer. */
 static inline bool
 coordinate_last(struct coordinator *c)

@@ -3,7 +3,6 @@
 #define RILLE_T_SIMULATED_STATE_H
 
 #include "actors/cluster/coordinator/coordinator_epoch.h"
-#include "actors/cluster/coordinator/coordinator.h"
 #include "actors/cluster/coordinator/loss_times.h"
 #include "actors/cluster/coordinator/member.h"
 #include "actors/cluster/memory/kept.h"
