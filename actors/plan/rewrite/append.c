@@ -44,14 +44,16 @@ summed_factor(const struct program *p, const struct prog_node *n, const struct r
     return -1;
 }
 
-/* Returns true if the result is operand k plus a sum over the summed factor, so that the operand may be summed over
- * the micro-batches first. The operator's record says that the result is linear in both together. */
+/* Returns true if the result is operand k plus a sum over another operand, so that operand k may be summed over the
+ * micro-batches first. The operator's record lists both operands as the start of `linear`: the result is linear in
+ * both together. */
 static bool
 is_addend(const struct program *p, const struct prog_node *n, int k)
 {
     const char *linear = n->op->partial.linear;
-    bool whole = ref_varies(p, n->in[k]) && ref_type(p, n->in[k]).dtype == DT_F32;
-    return whole && k < n->op->ninplace && linear && linear[0] == '0' + k && linear[1] && linear[1] != '|';
+    bool single = ref_varies(p, n->in[k]) && ref_type(p, n->in[k]).dtype == DT_F32;
+    bool both = linear && linear[0] == '0' + k && linear[1] >= '0' && linear[1] < '0' + n->nin;
+    return single && both && k < n->op->ninplace && ref_varies(p, n->in[linear[1] - '0']);
 }
 
 /* Returns true if the call sums over dimension 0 of the operands that differ per micro-batch, except addends. No other
