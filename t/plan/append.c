@@ -4,7 +4,7 @@
  * rows per micro-batch. Values are quarters, so each order of summation gives the same bits. */
 #include "actors/plan/plan_print.h"
 #include "actors/plan/rewrite/append.h"
-#include "actors/plan/verify/plan_verify.h"
+#include "actors/plan/verify/verify.h"
 #include "t/lib/plan/parts.h"
 
 enum { WIDTH = 8 };

@@ -5,6 +5,7 @@
 
 #include "kernels/op/base/table.h"
 #include "runtime/base/error.h"
+#include "sbp/infer.h"
 #include "sbp/rule.h"
 
 struct appender {

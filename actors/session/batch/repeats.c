@@ -4,6 +4,7 @@
 #include "kernels/op/base/table.h"
 #include "runtime/base/error.h"
 #include "runtime/data/arena.h"
+#include "sbp/infer.h"
 #include "sbp/rule.h"
 
 enum { MOST_VALUES = 4096, MOST_OPERANDS = 4 };
