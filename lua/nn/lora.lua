@@ -19,8 +19,8 @@ local who = "nn.LoRA"
 -- Returns the layout of A or B from the SBP of the weight: S(axis) stays, and every other entry becomes B
 -- (broadcast). axis: 0 for the factor B, 1 for the factor A.
 local function layout_of(weight, axis)
-  local keep = ("S(%d)"):format(axis)
-  local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry ~= keep and "B" or nil end)
+  local sbp = layout.entries(weight.sbp)
+  for i, entry in ipairs(sbp) do sbp[i] = layout.split_of(entry) == axis and entry or "B" end
   return {placement = weight.placement, sbp = sbp}
 end
 

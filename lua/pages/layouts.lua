@@ -142,13 +142,18 @@ axis must be a dimension, and order must name each mesh axis once]],
     see = "sbp",
   },
   ["sbp.split"] = {
-    sign = "rille.sbp.split(axis)",
-    text = "Makes the entry of a split: each rank has a shard along this tensor axis.",
-    args = "axis: integer, from 0; negative axes count from the end",
+    sign = "rille.sbp.split(axis, {unit = 1})",
+    text = [[
+Makes the entry of a split: each rank has a shard along this tensor axis.
+The shards have the same number of units; if the ranks do not divide this number, the first ranks have one unit more.
+S(0, unit 64) shards 192 rows over 2 ranks into 128 and 64, so that no attention head of 64 rows is cut.]],
+    args = [[
+axis: integer, from 0; negative axes count from the end
+unit: number of adjacent elements that stay on one rank; must divide the axis]],
     returns = "a string",
-    errors = "axis must be an integer; the tensor must have this axis",
-    shows = "rille.sbp.split(1)",
-    gives = "S(1)",
+    errors = "axis must be an integer; the tensor must have this axis; unit must be a positive integer that divides the axis",
+    shows = "rille.sbp.split(1, {unit = 64})",
+    gives = "S(1, unit 64)",
     see = "sbp shards",
     words = "shard",
   },

@@ -1,6 +1,6 @@
 /* layout_text.c - prints and parses layouts and placements.
  *
- *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
+ *   sbp    = "S(" integer [", unit" integer] ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
  *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
  *
  * Spaces may separate words. A parsing function advances the cursor and returns true if it found its words. Only
@@ -40,7 +40,9 @@ place_print(const struct place *p, struct str *s)
 void
 sbp_print(struct sbp s, struct str *out)
 {
-    if (s.kind == SBP_S)
+    if (s.kind == SBP_S && s.unit)
+        str_addf(out, "S(%d, unit %d)", s.axis, (int)s.unit);
+    else if (s.kind == SBP_S)
         str_addf(out, "S(%d)", s.axis);
     else if (s.kind == SBP_B)
         str_add(out, "B");
@@ -99,7 +101,7 @@ take_integer(struct cursor *c, int *out)
     const char *first;
     skip_layout_spaces(c);
     first = c->at;
-    for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 6; c->at++) *out = *out * 10 + (*c->at - '0');
+    for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 9; c->at++) *out = *out * 10 + (*c->at - '0');
     if (minus) *out = -*out;
     return c->at > first;
 }
@@ -122,6 +124,16 @@ take_reduce(struct cursor *c, uint8_t *out)
     return false;
 }
 
+/* Parses the unit of S( ), if there is one. */
+static bool
+take_unit(struct cursor *c, struct sbp *out)
+{
+    int unit = 1;
+    bool fits = !accept_word(c, ",") || (accept_word(c, "unit") && take_integer(c, &unit) && unit > 0);
+    out->unit = unit > 1 ? unit : 0;
+    return fits;
+}
+
 /* Parses one entry. *axis: the number in S( ), which may be negative. */
 static bool
 take_sbp(struct cursor *c, struct sbp *out, int *axis)
@@ -134,7 +146,7 @@ take_sbp(struct cursor *c, struct sbp *out, int *axis)
     }
     if (accept_word(c, "S")) {
         out->kind = SBP_S;
-        return accept_word(c, "(") && take_integer(c, axis) && accept_word(c, ")");
+        return accept_word(c, "(") && take_integer(c, axis) && take_unit(c, out) && accept_word(c, ")");
     }
     if (!accept_word(c, "P")) return false;
     out->kind = SBP_P;

@@ -236,7 +236,9 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     struct arena tmp = {0};
     const struct place *p = n->layout[0]->place;
     int status = call_infer(&tmp, call, &rule);
-    if (!status) status = sig_axis(&tmp, call, &rule, &s);
+    int32_t unit[RULE_FACTOR];
+    if (!status) sig_units(&rule, p, call->layout, call->nin, unit);
+    if (!status) status = sig_axis(&tmp, call, &rule, unit, &s);
     if (status) {
         arena_fini(&tmp);
         return status;
