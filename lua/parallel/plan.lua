@@ -117,6 +117,7 @@ local function settle_heads(place, parts, role, heads, groups)
     local placement = place.of(path)
     local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
     local n = has_row and groups_of(list, ways) or ways
+    if n == 1 then n = ways end
     if role[path] == "column" and count[1] % n ~= 0 then role[path] = nil end
     if role[path] and n % ways ~= 0 then groups[path] = n end
   end

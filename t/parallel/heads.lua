@@ -1,8 +1,9 @@
 -- heads.lua - tests tensor parallelism of attention if the number of ranks does not divide the numbers of heads.
 --
 -- A Llama with 1, 2, 3, 5 or 8 heads of keys and values, and one or two query heads for each, runs on 2, 3, 4, 6 and
--- 8 ranks. Loss and gradients must equal those of one device, and so must ids that are generated with caches. Heads
--- of keys and values are split if the number of ranks divides their number; otherwise they are replicated.
+-- 8 ranks. Loss and gradients must equal those of one device, and so must ids that are generated with caches. No head
+-- is divided. Heads of keys and values are replicated if the ranks divide the number of query heads but not theirs, or if
+-- there are fewer of them than ranks and than query heads.
 -- The same holds for an attention module of a user's class, whose roles come from the class, from the class with its
 -- numbers of heads, from a table of names, or from a trace.
 local tap = dofile("t/lib/tap.lua")
@@ -43,7 +44,10 @@ for _, kv_heads in ipairs{1, 2, 3, 5, 8} do
         local P = ranks(n)
         m:to_global{placement = P, sbp = "B"}
         local layouts = rille.parallel(m, {tensor = 0, sequence = case % 2 == 0})
-        tap.is(layouts["layers.0.attention.k_proj.weight"].sbp, kv_heads % n == 0 and "S(0)" or "B", name .. "layout of keys")
+        local uneven, few = kv_heads * group % n ~= 0, kv_heads < n and group > 1
+        local cut = kv_heads * group > 1 and uneven and not few
+        local keys = kv_heads % n == 0 and "S(0)" or cut and "S(0, unit 4)" or "B"
+        tap.is(layouts["layers.0.attention.k_proj.weight"].sbp, keys, name .. "layout of keys")
         local got, new_ids = results(m, P)
         tap.near(got, want, name .. "loss and gradients", 1e-4, 1e-6)
         tap.is(new_ids, ids, name .. "generated ids")
