@@ -63,6 +63,14 @@ raise_unit(const struct rule *r, const struct rule_dim *dim, int32_t unit, int32
     }
 }
 
+/* Sets the units to 0 of factors that all ranks of the placement divide evenly. */
+static void
+drop_even_units(const struct rule *r, const struct place *p, int32_t *unit)
+{
+    for (int f = 0; f < RULE_FACTOR; f++)
+        if (f >= r->nfactor || r->factor[f].size % ((int64_t)unit[f] * p->nrank) == 0) unit[f] = 0;
+}
+
 void
 sig_units(const struct rule *r, const struct place *p, const struct layout *const *layout, int n,
           int32_t unit[RULE_FACTOR])
@@ -73,8 +81,25 @@ sig_units(const struct rule *r, const struct place *p, const struct layout *cons
             struct sbp s = layout[k]->sbp[x];
             if (s.unit && s.axis < r->operand[k].ndim) raise_unit(r, &r->operand[k].dim[s.axis], s.unit, unit);
         }
-    for (int f = 0; f < RULE_FACTOR; f++)
-        if (f >= r->nfactor || r->factor[f].size % ((int64_t)unit[f] * p->nrank) == 0) unit[f] = 0;
+    drop_even_units(r, p, unit);
+}
+
+void
+sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR])
+{
+    for (int f = 0; f < RULE_FACTOR; f++) of[f] = 1;
+    for (int k = 0; k < r->nin + r->nout; k++)
+        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++)
+            if (unit[k][d] > 1) raise_unit(r, &r->operand[k].dim[d], unit[k][d], of);
+    drop_even_units(r, p, of);
+}
+
+int64_t
+sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const int32_t *of)
+{
+    int i = 0;
+    while (i < dim->nfactor && r->factor[dim->factor[i]].size == 1) i++;
+    return i < dim->nfactor ? of[dim->factor[i]] * tail_size(r, dim, i) : 0;
 }
 
 /* Returns the entry that splits factor f in dimension d of an operand. A unit that is too large is left out; the

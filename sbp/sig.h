@@ -31,6 +31,13 @@ struct sig_list {
 void sig_units(const struct rule *r, const struct place *p, const struct layout *const *layout, int n,
                int32_t unit[RULE_FACTOR]);
 
+/* Fills of[] as sig_units() does, from the units of the dimensions of operands and results. unit[k]: by dimension of
+ * operand k, 0 or 1: elements; NULL: elements. */
+void sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR]);
+/* Returns the unit of a dimension that is split along its major factor. of: units of the factors, as from sig_units().
+ * 0: elements. */
+int64_t sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const int32_t *of);
+
 /* Lists all signatures on one mesh axis, in this order: S by factor (in order of appearance), B, S of a dimension
  * that a view repeats, P. unit: units of the factors (sig_units); NULL: 0 for all. Entries have the unit of their
  * factor, times the sizes of the dimension's later factors, also if the unit changes nothing (layout_drop_units). */

@@ -52,6 +52,20 @@ function layout.split_of(entry)
   if dimension then return tonumber(dimension), tonumber(unit) or 1 end
 end
 
+-- Returns the entries of t's layout for a tensor of another shape, in which a dimension counts other elements: the
+-- blocks of a quantised weight have bytes in place of columns. Units are converted.
+function layout.entries_for(t, shape)
+  local list = layout.entries(t.sbp)
+  for i, entry in ipairs(list) do
+    local d, unit = layout.split_of(entry)
+    local scaled = d and unit * shape[d + 1] // t.shape[d + 1]
+    if d and unit > 1 then
+      list[i] = scaled > 1 and shape[d + 1] % scaled == 0 and ("S(%d, unit %d)"):format(d, scaled) or ("S(%d)"):format(d)
+    end
+  end
+  return list
+end
+
 -- Returns the number of shards into which a dimension of t is divided, and the largest unit.
 function layout.shard_count(t, dimension)
   local n, most = 1, 1

@@ -17,9 +17,9 @@ local LoRA = Linear:extend("nn.LoRA")
 local who = "nn.LoRA"
 
 -- Returns the layout of A or B from the SBP of the weight: S(axis) stays, and every other entry becomes B
--- (broadcast). axis: 0 for the factor B, 1 for the factor A.
-local function layout_of(weight, axis)
-  local sbp = layout.entries(weight.sbp)
+-- (broadcast). axis: 0 for the factor B, 1 for the factor A. shape: {outputs, inputs}.
+local function layout_of(weight, axis, shape)
+  local sbp = layout.entries_for(weight, shape)
   for i, entry in ipairs(sbp) do sbp[i] = layout.split_of(entry) == axis and entry or "B" end
   return {placement = weight.placement, sbp = sbp}
 end
@@ -67,7 +67,7 @@ function LoRA:init(layer, options)
   self.scaling = alpha / (check.flag(who, "rslora", options.rslora) and options.r ^ 0.5 or options.r)
   take_base(self, layer)
   local n_out, n_in, dtype = layer.weight.shape[1], inputs_of(layer)
-  local a, b, bound = layout_of(layer.weight, 1), layout_of(layer.weight, 0), n_in ^ -0.5
+  local a, b, bound = layout_of(layer.weight, 1, {n_out, n_in}), layout_of(layer.weight, 0, {n_out, n_in}), n_in ^ -0.5
   self.lora_A = start.parameter((rille.rand({options.r, n_in}, a) * (2 * bound) - bound):to(dtype):to_global(a))
   self.lora_B = start.parameter(rille.zeros({n_out, options.r}, {placement = b.placement, sbp = b.sbp, dtype = dtype}))
 end

@@ -152,7 +152,7 @@ local function turned(sbp)
 end
 
 -- Returns the SBP, as text, with S(0) in place of every S(axis).
-local function by_rows(sbp) return (sbp:gsub("S%(%d", "S(0")) end
+local function by_rows(sbp) return (sbp:gsub("S%b()", "S(0)")) end
 
 -- Computes a parameter from the tensor that was read from the file: applies piece.make, or transposes. like: a tensor
 -- in the parameter's layout.
