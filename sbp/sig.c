@@ -84,14 +84,21 @@ sig_units(const struct rule *r, const struct place *p, const struct layout *cons
     drop_even_units(r, p, unit);
 }
 
-void
+uint64_t
 sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR])
 {
+    uint64_t fixed = 0;
     for (int f = 0; f < RULE_FACTOR; f++) of[f] = 1;
     for (int k = 0; k < r->nin + r->nout; k++)
-        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++)
-            if (unit[k][d] > 1) raise_unit(r, &r->operand[k].dim[d], unit[k][d], of);
+        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++) {
+            const struct rule_dim *dim = &r->operand[k].dim[d];
+            if (unit[k][d] > 1) raise_unit(r, dim, unit[k][d], of);
+            if (unit[k][d] < 0 && dim->nfactor == 1) fixed |= 1ull << dim->factor[0];
+        }
+    for (int f = 0; f < r->nfactor; f++)
+        if (fixed >> f & 1) of[f] = 1;
     drop_even_units(r, p, of);
+    return fixed;
 }
 
 int64_t

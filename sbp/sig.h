@@ -32,8 +32,9 @@ void sig_units(const struct rule *r, const struct place *p, const struct layout 
                int32_t unit[RULE_FACTOR]);
 
 /* Fills of[] as sig_units() does, from the units of the dimensions of operands and results. unit[k]: by dimension of
- * operand k, 0 or 1: elements; NULL: elements. */
-void sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR]);
+ * operand k, 0 or 1: elements; -1: elements, whatever the other operands have, if the dimension has one factor; NULL:
+ * elements. Returns, as bits, the factors with such a dimension. */
+uint64_t sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR]);
 /* Returns the unit of a dimension that is split along its major factor. of: units of the factors, as from sig_units().
  * 0: elements. */
 int64_t sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const int32_t *of);

@@ -404,7 +404,7 @@ static struct sbp
 split_or_broadcast(const struct candidates *c, int32_t at, int d)
 {
     if (d < 0) return (struct sbp){.kind = SBP_B};
-    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d, .unit = c->unit ? c->unit[at][d] : 0};
+    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d, .unit = c->unit ? MAX(c->unit[at][d], 0) : 0};
 }
 
 int

@@ -43,14 +43,23 @@ rule_of_node(struct units *u, int32_t i)
 static void
 raise_row(struct units *u, int32_t at, int d, int64_t unit)
 {
-    if (at < 0 || unit > INT32_MAX || unit <= MAX(1, u->row[at][d])) return;
+    if (at < 0 || u->row[at][d] < 0 || unit > INT32_MAX || unit <= MAX(1, u->row[at][d])) return;
     u->row[at][d] = (int32_t)unit;
+    u->changed = true;
+}
+
+/* Fixes a dimension to elements. */
+static void
+fix_row(struct units *u, int32_t at, int d)
+{
+    if (at < 0 || u->row[at][d] < 0) return;
+    u->row[at][d] = -1;
     u->changed = true;
 }
 
 /* Returns the row of operand or result k of node i; -1: none. */
 static int32_t
-row_of(const struct units *u, int32_t i, int k)
+operand_row(const struct units *u, int32_t i, int k)
 {
     const struct prog_node *n = &u->p->node[i];
     return k < n->nin ? units_at(u->p, n->in[k]) : i * OP_OUT + k - n->nin;
@@ -64,21 +73,27 @@ spread_call(struct units *u, int32_t i)
     int32_t of[RULE_FACTOR], *unit[RULE_OPERAND + OP_OUT];
     if (!r) return;
     for (int k = 0; k < r->nin + r->nout; k++) {
-        int32_t at = row_of(u, i, k);
+        int32_t at = operand_row(u, i, k);
         unit[k] = at < 0 ? NULL : u->row[at];
     }
-    sig_units_of_dims(r, u->p->node[i].layout[0]->place, unit, of);
+    uint64_t fixed = sig_units_of_dims(r, u->p->node[i].layout[0]->place, unit, of);
     for (int k = 0; k < r->nin + r->nout; k++)
-        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++)
-            raise_row(u, row_of(u, i, k), d, sig_unit_of_dim(r, &r->operand[k].dim[d], of));
+        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++) {
+            const struct rule_dim *dim = &r->operand[k].dim[d];
+            if (dim->nfactor == 1 && fixed >> dim->factor[0] & 1) fix_row(u, operand_row(u, i, k), d);
+            raise_row(u, operand_row(u, i, k), d, sig_unit_of_dim(r, dim, of));
+        }
 }
 
-/* Carries units through a move, which changes no dimension. */
+/* Carries units through a move, which changes no dimension. A move that the user requested converts the value, so its
+ * operand may have another unit than its result. */
 static void
 spread_move(struct units *u, int32_t i)
 {
     int32_t from = units_at(u->p, u->p->node[i].in[0]), to = i * OP_OUT;
-    for (int d = 0; from >= 0 && d < MAX_DIM; d++) {
+    for (int d = 0; from >= 0 && d < MAX_DIM && !u->p->node[i].asked; d++) {
+        if (u->row[to][d] < 0) fix_row(u, from, d);
+        if (u->row[from][d] < 0) fix_row(u, to, d);
         raise_row(u, from, d, u->row[to][d]);
         raise_row(u, to, d, u->row[from][d]);
     }
@@ -93,11 +108,21 @@ spread_node(struct units *u, int32_t i)
         spread_call(u, i);
 }
 
+/* Reads the units of a traced layout. given: the user has given the layout. */
 static void
-read_layout(struct units *u, int32_t at, const struct layout *l)
+read_layout(struct units *u, int32_t at, const struct layout *l, bool given)
 {
-    for (int a = 0; l && a < l->place->naxis; a++)
-        if (l->sbp[a].unit) raise_row(u, at, l->sbp[a].axis, l->sbp[a].unit);
+    for (int a = 0; l && a < l->place->naxis; a++) {
+        struct sbp s = l->sbp[a];
+        if (s.unit) raise_row(u, at, s.axis, s.unit);
+        if (given && s.kind == SBP_S && !s.unit && l->place->axis[a] > 1) fix_row(u, at, s.axis);
+    }
+}
+
+static bool
+is_given(const struct prog_node *n)
+{
+    return n->op->flags & OP_SOURCE || (n->asked && n->op->flags & OP_MOVE);
 }
 
 /* Finds the first units: those of the traced layouts, and those of reshaped dimensions. */
@@ -105,11 +130,25 @@ static void
 find_first(struct units *u)
 {
     const struct program *p = u->p;
-    for (int32_t i = 0; i < p->nleaf; i++) read_layout(u, p->nnode * OP_OUT + i, p->leaf[i].layout);
+    for (int32_t i = 0; i < p->nleaf; i++) read_layout(u, p->nnode * OP_OUT + i, p->leaf[i].layout, true);
     for (int32_t i = 0; i < p->nnode; i++) {
-        for (int k = 0; k < p->node[i].nout; k++) read_layout(u, i * OP_OUT + k, p->node[i].layout[k]);
-        if (p->node[i].op->flags & OP_VIEW) spread_call(u, i);
+        const struct prog_node *n = &p->node[i];
+        for (int k = 0; k < n->nout; k++) read_layout(u, i * OP_OUT + k, n->layout[k], is_given(n));
     }
+    u->changed = false;
+    for (int32_t i = 0; i < p->nnode; i++)
+        if (p->node[i].op->flags & OP_VIEW) spread_call(u, i);
+}
+
+/* Returns true if a value has a unit. */
+static bool
+has_unit(const struct units *u)
+{
+    int64_t n = (int64_t)u->p->nnode * OP_OUT + u->p->nleaf;
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < MAX_DIM; d++)
+            if (u->row[i][d] > 1) return true;
+    return false;
 }
 
 units_row *
@@ -120,7 +159,8 @@ units_find(struct arena *a, const struct program *p)
     u.row = ARENA_ARRAY(a, units_row, p->nnode * OP_OUT + p->nleaf + 1);
     u.rule = ARENA_ARRAY(&tmp, struct rule *, p->nnode + 1);
     find_first(&u);
-    bool any = u.changed;
+    bool any = has_unit(&u);
+    u.changed = any;
     for (int round = 0; u.changed && round < ROUNDS; round++) {
         u.changed = false;
         for (int32_t i = 0; i < p->nnode; i++) spread_node(&u, round % 2 ? p->nnode - 1 - i : i);

@@ -364,7 +364,8 @@ sbp_split(lua_State *L)
     int64_t axis, unit = 1;
     static const char *const keys[] = {"unit", NULL};
     if (!whole_at(L, 1, &axis)) complain(L, "sbp.split: the axis must be an integer, found %s", what_is(L, 1));
-    if (lua_istable(L, 2)) {
+    if (!lua_isnoneornil(L, 2)) {
+        if (!lua_istable(L, 2)) complain(L, "sbp.split: options must be a table, {unit = 64}, found %s", what_is(L, 2));
         check_keys(L, 2, "sbp.split", keys);
         if (lua_getfield(L, 2, "unit") != LUA_TNIL && (!whole_at(L, -1, &unit) || unit < 1))
             complain(L, "sbp.split: unit must be a positive integer, found %s", what_is(L, -1));

@@ -61,6 +61,7 @@ random_layout(struct maker *m, const struct place *p, bool partial)
         int k = pick(m, partial ? 4 : 3);
         sbp[a] = k < 2 ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)k}
                        : (struct sbp){.kind = k == 2 ? SBP_B : SBP_P, .reduce = k == 2 ? RED_NONE : RED_SUM};
+        if (k < 2 && m->n % 2 == 0 && pick(m, 3) == 0) sbp[a].unit = 2;
     }
     assert(layout_new(m->s->atlas, p, sbp, NULL, &l) == 0);
     return l;
