@@ -1,8 +1,9 @@
 -- uneven.lua - tests recipes of tensor parallelism if the number of ranks does not divide the number of heads.
 --
 -- A block with 3, 5, 7 or 9 heads, and as many heads of keys and values, or 1 or 3, is trained on 2, 3 and 4 ranks of
--- tensor axes, with sequence, data, 2D and ZeRO 3 recipes. Losses of three steps must equal those of one device. With
--- a tensor axis alone, attention must send the bytes of two all-reduces, and no rank may hold a part of a head.
+-- tensor axes, with sequence, data, 2D, 2.5D, 3D and ZeRO 3 recipes. Losses of three steps must equal those of one
+-- device. With a tensor axis alone, attention must send the bytes of two all-reduces, and no rank may hold a part of a
+-- head. Adapters, quantised weights and 16-bit products must have the values of one device, too.
 local tap = dofile("t/lib/tap.lua")
 local rille = require "rille"
 
@@ -44,6 +45,8 @@ local recipes = {
   {"sequence", function(n) return {n}, {tensor = 0, sequence = true} end},
   {"tensor and data", function(n) return {2, n}, {data = 0, tensor = 1} end},
   {"2D", function(n) return {2, n}, {tensor = {0, 1}} end},
+  {"2.5D", function() return {2, 2, 2}, {tensor = {0, 1, 2}, method = "2.5d"} end},
+  {"3D", function(n) return {1, n, 2}, {tensor = {0, 1, 2}, method = "3d"} end},
   {"ZeRO 3", function(n) return {2, n}, {data = 0, tensor = 1, zero = 3} end},
 }
 
@@ -98,5 +101,31 @@ for _, h in ipairs{{3, 3}, {5, 5}, {7, 7}, {9, 9}, {9, 3}} do
     tap.is(moved(attention, P, h[1]), 2 * 2 * (n - 1) * 2 * 6 * SIZE * h[1] * 4, name .. "the bytes of two all-reduces")
     tap.ok(not cuts_heads(attention), name .. "no head is divided")
   end
+end
+
+-- ---- adapters, quantised weights, 16-bit products ----
+
+do
+  rille.manual_seed(2)
+  local model = rille.models.llama.new{vocab = 23, length = 12, layers = 1, heads = 3, kv_heads = 3, width = 192, hidden = 64,
+    placement = mesh{1}}
+  local folder, one, two = tap.folder() .. "/model", mesh{1}, mesh{2}
+  model:save(folder)
+  local function result(P, quantize)
+    local m = rille.models.load(folder, {placement = P, parallel = #P.ranks > 1 and {tensor = 0} or nil, quantize = quantize})
+    return m(IDS:to_global{placement = P, sbp = "B"}):totable(), m
+  end
+  for _, quantize in ipairs{"none", "int8", "int4"} do
+    local how = quantize ~= "none" and quantize or nil
+    local got, m = result(two, how)
+    tap.near(got, (result(one, how)), "3 heads on 2 ranks, quantize " .. quantize .. ": values of one device", 1e-3, 1e-4)
+    if not how then
+      local adapter = rille.nn.LoRA(m.layers[1].attention.q_proj, {r = 2})
+      tap.is(adapter.lora_B.sbp, "S(0, unit 64)", "an adapter is split by heads like its layer")
+    end
+  end
+  rille.autocast("bf16", function()
+    tap.near((result(two)), (result(one)), "3 heads on 2 ranks in bf16: values of one device", 2e-2, 2e-2)
+  end)
 end
 tap.done()
