@@ -212,7 +212,7 @@ end
 local function unit_of(groups, what, shape)
   local dimension = groups and axes.features(what)
   local size = dimension and shape[dimension + 1]
-  return size and size % groups == 0 and size // groups or nil
+  return size and size > groups and size % groups == 0 and size // groups or nil
 end
 
 -- Returns the layouts of a parameter, its optimiser state and its gradient.
@@ -318,7 +318,8 @@ local function add_modules(model, out, place, parts, roles, recipe)
   for path, m in model:named_modules() do
     local placement = place.of(path)
     if has_tensor_axes(recipe) or roles[path] == "block" then
-      local unit = out.groups[path] and unit_of(out.groups[path], roles[path], m.weight.shape)
+      local weight = out.groups[path] and rawget(m, "weight")
+      local unit = weight and unit_of(out.groups[path], roles[path], weight.shape)
       add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear, unit))
     end
     if pinned[path] then
