@@ -271,7 +271,7 @@ local function add_parameters(model, out, place, parts, roles, recipe)
     repeat module = module:match("^(.*)%.[^.]*$") or "" until is_module[module]
     local key = module == "" and name or name:sub(#module + 2) -- path within the module: "weight", or "list.0"
     local placement, what = place.of(module == "" and name or module), column_of(roles, name, module, key)
-    local p, unit = parts(placement), unit_of(out.groups[module], what, t.shape)
+    local p, unit = parts(placement), unit_of(out.groups[name] or out.groups[module], what, t.shape)
     if not entry_of[t] then
       entry_of[t] = parameter_entry(placement, p, what, found.kind == "parameter" and recipe.zero or 0, t.shape, unit)
       out.entries[name] = entry_of[t]
@@ -400,16 +400,16 @@ end
 
 -- Adds the roles that a trace of the model finds (traced.lua), and returns the decisions. The trace uses one mesh
 -- axis in place of all tensor axes of the recipe.
-local function add_traced(model, recipe, place, parts, roles)
+local function add_traced(model, recipe, place, parts, roles, groups)
   local ranks, list, alone = 1, type(recipe.tensor) == "table" and recipe.tensor or {recipe.tensor}, {tensor = 0, zero = 0}
   for _, axis in ipairs(list) do ranks = ranks * place.first.shape[axis + 1] end
-  local function entries_of(more, mesh)
+  local function entries_of(more, mesh, known)
     local all = {}
     for path, role in pairs(roles) do all[path] = role end
     for path, role in pairs(more) do all[path] = role end
-    return lay(model, alone, {first = mesh, last = mesh, of = function() return mesh end}, parts_of(alone), all, {}).entries
+    return lay(model, alone, {first = mesh, last = mesh, of = function() return mesh end}, parts_of(alone), all, known).entries
   end
-  local more, found = traced(model, recipe.input, roles, ranks, entries_of, #list > 1 and 2 or 1)
+  local more, found = traced(model, recipe.input, roles, ranks, entries_of, #list > 1 and 2 or 1, groups)
   for path, role in pairs(more) do roles[path] = role end
   return found
 end
@@ -424,7 +424,7 @@ function plan.of(model, given)
   local roles, heads = roles_of(model, recipe)
   local groups = {}
   for _, of_module in pairs(heads) do settle_heads(place, parts, roles, of_module, groups) end
-  local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles) or nil
+  local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles, groups) or nil
   check_panels(model, place, parts, roles, recipe.panels)
   local out = lay(model, recipe, place, parts, roles, groups)
   out.found, out.stages = found, place.list

@@ -109,7 +109,10 @@ for _, h in ipairs{{3, 1}, {3, 3}, {5, 1}, {5, 5}, {6, 3}, {7, 7}, {9, 3}} do
         local x, m, P = rille.randn({2, 5, 4 * h[1]}, {dtype = "f64"}), own(h[1], h[2], way[2]), ranks(n)
         local want = trained(own(h[1], h[2]), ranks(1), x)
         m:to_global{placement = P, sbp = "B"}
-        rille.parallel(m, tap.with({tensor = 0}, {layers = way[3].layers, input = way[3].input and x}))
+        local layouts = rille.parallel(m, tap.with({tensor = 0}, {layers = way[3].layers, input = way[3].input and x}))
+        if way[3].input and h[1] % n ~= 0 then
+          tap.ok(layouts["a.o.weight"].sbp:find("^S%(1, unit %d+%)$"), ("%d, %d heads on %d ranks: a trace finds the heads"):format(h[1], h[2], n), layouts["a.o.weight"].sbp)
+        end
         tap.near(trained(m, P, x), want, ("%d, %d heads of a user's class on %d ranks, roles by %s"):format(h[1], h[2], n, way[1]), 1e-9, 1e-12)
       end
     end
