@@ -56,7 +56,8 @@ static const int8_t verb_of[3][3] = {
 static bool
 same_collective_entry(struct sbp a, struct sbp b)
 {
-    return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
+    return a.kind == b.kind && (a.kind != SBP_S || (a.axis == b.axis && a.unit == b.unit)) &&
+           (a.kind != SBP_P || a.reduce == b.reduce);
 }
 
 /* Finds the axes on which the layout changes. Returns false if no axis changes, or if the axes need different

@@ -309,7 +309,7 @@ deal_share(const struct box *cell, int ndim, int32_t n, int32_t k, struct box *s
     *share = *cell;
     if (best < 0) return k == 0;
     int64_t lo, hi;
-    shard_range(cell->hi[best] - cell->lo[best], n, k, &lo, &hi);
+    shard_range(cell->hi[best] - cell->lo[best], 0, n, k, &lo, &hi);
     share->lo[best] = cell->lo[best] + lo;
     share->hi[best] = cell->lo[best] + hi;
     return lo < hi;

@@ -109,10 +109,11 @@ grid_reduce(const struct grid *g)
 }
 
 int32_t
-grid_part(int64_t n, int64_t parts, int64_t k)
+grid_part(int64_t n, int32_t unit, int64_t parts, int64_t k)
 {
-    int64_t size = n / parts, longer = n % parts, head = longer * (size + 1);
-    return (int32_t)(k < head ? k / (size + 1) : longer + (k - head) / size);
+    int64_t block = shard_unit(n, unit), size = n / block / parts, longer = n / block % parts;
+    int64_t head = longer * (size + 1), at = k / block;
+    return (int32_t)(at < head ? at / (size + 1) : longer + (at - head) / size);
 }
 
 /* Moves the iteration over tiles (walk) along dimension d to the tile that contains element k. */
@@ -124,9 +125,10 @@ walk_seek(struct cell_walk *w, int d, int64_t k)
     int32_t corner = 0;
     for (int i = 0; i < g->ncut[d]; i++) {
         int a = g->cut[d][i];
-        int32_t parts = g->layout->place->axis[a], part = grid_part(hi - lo, parts, k - lo);
+        int32_t unit = g->layout->sbp[a].unit, parts = g->layout->place->axis[a];
+        int32_t part = grid_part(hi - lo, unit, parts, k - lo);
         int64_t from, to;
-        shard_range(hi - lo, parts, part, &from, &to);
+        shard_range(hi - lo, unit, parts, part, &from, &to);
         hi = lo + to;
         lo += from;
         corner += part * g->stride[a];

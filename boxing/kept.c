@@ -34,14 +34,16 @@ struct move {
     struct cuts cuts[2][MAX_DIM];
     /* by side (before or after the move) and axis: dimension that the axis splits; -1: none */
     int8_t dim[2][MAX_AXIS];
-    uint32_t cut_by[MAX_DIM]; /* by dimension: axes that split the dimension before or after the move, as bits */
+    int32_t unit[2][MAX_AXIS]; /* by side and axis: unit of the split */
+    uint32_t cut_by[MAX_DIM];  /* by dimension: axes that split the dimension before or after the move, as bits */
 };
 /* Dimensions that axes connect, and these axes; both are renumbered. An axis connects the dimension that it splits
  * before the move with the one that it splits after the move. Unused entries are 0, so that groups can be compared
  * as bytes up to `dim`. The values of `dim` and the fields after it are functions of the fields before `dim`. */
 struct group {
     int64_t size[MAX_DIM];
-    int32_t parts[MAX_AXIS]; /* by axis: number of parts into which the axis splits its dimension */
+    int32_t parts[MAX_AXIS];   /* by axis: number of parts into which the axis splits its dimension */
+    int32_t unit[2][MAX_AXIS]; /* by side and axis: unit of the split (layout.h) */
     struct cuts cuts[2][MAX_DIM];
     uint8_t ndim, naxis;
     int8_t dim[2][MAX_AXIS];
@@ -81,6 +83,7 @@ describe_move(const struct grid *from, const struct grid *to, struct move *m)
                 struct cuts *c = &m->cuts[side][d];
                 if (m->place->axis[a] == 1) continue;
                 m->dim[side][a] = (int8_t)d;
+                m->unit[side][a] = grid[side]->layout->sbp[a].unit;
                 c->axis[c->n++] = a;
             }
     leave_out(m, FROM);
@@ -153,6 +156,7 @@ cell_group(const struct move *m, uint32_t dims, struct group *g)
                 if (name[a] < 0) g->parts[name[a] = g->naxis++] = m->place->axis[a];
                 g->cuts[side][k].axis[i] = (uint8_t)name[a];
                 g->dim[side][name[a]] = (int8_t)k;
+                g->unit[side][name[a]] = m->unit[side ^ first][a];
             }
         }
     }
@@ -178,7 +182,7 @@ cut_ranges(const struct group *g, struct ranges *r, int side, int d)
     for (; r->ncut[side][d] < c->n && r->coord[c->axis[r->ncut[side][d]]] >= 0; r->ncut[side][d]++) {
         int a = c->axis[r->ncut[side][d]];
         int64_t lo, hi;
-        shard_range(s->hi - s->lo, g->parts[a], r->coord[a], &lo, &hi);
+        shard_range(s->hi - s->lo, g->unit[side][a], g->parts[a], r->coord[a], &lo, &hi);
         *s = (struct span){s->lo + lo, s->lo + hi};
     }
 }
@@ -190,19 +194,22 @@ narrow_cells(const struct group *g, const struct ranges *r, int side, int a, int
     int d = g->dim[side][a];
     struct span s = r->span[side][d], o = r->span[!side][d];
     int64_t n = s.hi - s.lo, lo = MAX(s.lo, o.lo) - s.lo, hi = MIN(s.hi, o.hi) - s.lo;
+    int32_t unit = g->unit[side][a];
     if (lo >= hi) {
         *first = *end;
         return;
     }
-    if (lo > 0) *first = MAX(*first, grid_part(n, g->parts[a], lo));
-    *end = hi < n ? MIN(*end, grid_part(n, g->parts[a], hi - 1) + 1) : (int32_t)MIN(*end, n);
+    if (lo > 0) *first = MAX(*first, grid_part(n, unit, g->parts[a], lo));
+    *end =
+        hi < n ? MIN(*end, grid_part(n, unit, g->parts[a], hi - 1) + 1) : (int32_t)MIN(*end, n / shard_unit(n, unit));
 }
 
 static bool
 same_range(const struct group *g, const struct ranges *r, int a)
 {
     int d = g->dim[FROM][a];
-    if (g->dim[TO][a] != d || !is_next_axis(g, r, FROM, a) || !is_next_axis(g, r, TO, a)) return false;
+    if (g->dim[TO][a] != d || g->unit[FROM][a] != g->unit[TO][a]) return false;
+    if (!is_next_axis(g, r, FROM, a) || !is_next_axis(g, r, TO, a)) return false;
     return r->span[FROM][d].lo == r->span[TO][d].lo && r->span[FROM][d].hi == r->span[TO][d].hi;
 }
 
@@ -221,7 +228,8 @@ struct parts {
     /* n: number of parts; within: index of the first part that reaches beyond the end of the other side's range; n
      * if no part does */
     int32_t n, within;
-    int64_t least, longer;
+    int64_t least, longer,
+        unit;         /* length of a part, in blocks of `unit` elements: least, or least + 1 if index < longer */
     struct span s, o; /* s: range of this side; o: range of the other side */
     bool cuts, tells, same;
 };
@@ -236,9 +244,10 @@ cell_parts(const struct group *g, const struct ranges *r, int side, int a)
     p.same = same_range(g, r, a);
     p.s = r->span[side][d];
     p.o = r->span[!side][d];
-    p.least = n / p.n;
-    p.longer = n % p.n;
-    p.within = p.o.hi < p.s.hi && !p.same ? grid_part(n, p.n, p.o.hi - p.s.lo) : p.n;
+    p.unit = shard_unit(n, g->unit[side][a]);
+    p.least = n / p.unit / p.n;
+    p.longer = n / p.unit % p.n;
+    p.within = p.o.hi < p.s.hi && !p.same ? grid_part(n, g->unit[side][a], p.n, p.o.hi - p.s.lo) : p.n;
     return p;
 }
 
@@ -251,7 +260,8 @@ alike_until(const struct parts *p, int32_t c)
     if (!p->tells) return c + 1;
     int32_t end = c < p->longer ? (int32_t)p->longer : p->n;
     if (p->same) return end;
-    int64_t lo = p->s.lo + c * p->least + MIN(c, p->longer), hi = lo + p->least + (c < p->longer);
+    int64_t lo = p->s.lo + (c * p->least + MIN(c, p->longer)) * p->unit;
+    int64_t hi = lo + (p->least + (c < p->longer)) * p->unit;
     return lo < p->o.lo || hi > p->o.hi ? c + 1 : MIN(end, p->within);
 }
 

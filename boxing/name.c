@@ -49,7 +49,7 @@ same_devices(const struct place *p, const struct place *q)
 static bool
 same_named_entry(struct sbp a, struct sbp b)
 {
-    return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis);
+    return a.kind == b.kind && (a.kind != SBP_S || (a.axis == b.axis && a.unit == b.unit));
 }
 
 /* Returns what the move does along all its axes together (enum turn); MIXED if axes that send do different things.

@@ -266,7 +266,15 @@ received_after(struct search *s, const struct state *was, const struct price *ho
 static bool
 same_path_entry(struct sbp x, struct sbp y)
 {
-    return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
+    return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce && x.unit == y.unit;
+}
+
+/* Returns true if `parts` divides the number of blocks that the entry splits. */
+static bool
+divides_evenly(const struct search *s, struct sbp entry, int32_t parts)
+{
+    int64_t n = s->type.dim[entry.axis];
+    return n / shard_unit(n, entry.unit) % parts == 0;
 }
 
 /* Returns true if all shards of the layout have equal sizes and can be cut into equal slices. This holds if the
@@ -278,7 +286,7 @@ parts_are_equal(const struct search *s, const struct layout *l)
     bool equal = false;
     for (int d = 0; d < s->type.ndim; d++) equal = equal || s->type.dim[d] % p->nrank == 0;
     for (int a = 0; a < p->naxis; a++)
-        equal = equal && (l->sbp[a].kind != SBP_S || s->type.dim[l->sbp[a].axis] % p->nrank == 0);
+        equal = equal && (l->sbp[a].kind != SBP_S || divides_evenly(s, l->sbp[a], p->nrank));
     return equal;
 }
 
@@ -506,6 +514,7 @@ try_all(struct search *s, int32_t before)
         for (int d = 0; d < s->type.ndim; d++)
             if (l->sbp[a].kind != SBP_S || l->sbp[a].axis != d)
                 try_entry(s, before, a, (struct sbp){.kind = SBP_S, .axis = (uint8_t)d});
+        if (l->place == s->to->place && s->to->sbp[a].unit) try_entry(s, before, a, s->to->sbp[a]);
     }
     try_crossing(s, before);
     try_hop(s, before, s->to);

@@ -82,7 +82,8 @@ relay_may_go_back(const struct layout *from, const struct layout *to)
         return false;
     for (int a = 0; a < from->place->naxis; a++) {
         struct sbp x = from->sbp[a], y = to->sbp[a];
-        if (x.kind == SBP_P ? y.kind != SBP_B : x.kind != y.kind || x.axis != y.axis) return false;
+        bool same = x.kind == y.kind && x.axis == y.axis && x.unit == y.unit;
+        if (x.kind == SBP_P ? y.kind != SBP_B : !same) return false;
     }
     return true;
 }

@@ -140,7 +140,7 @@ end
 local function check_sbp(name, key, sbp, placements)
   local good, why
   for _, placement in ipairs(placements) do
-    good, why = check.try(rille.empty, {1, 1, 1, 1, 1, 1, 1, 1}, {placement = placement, sbp = sbp})
+    good, why = check.try(rille.empty, {0, 0, 0, 0, 0, 0, 0, 0}, {placement = placement, sbp = sbp})
     if good then return end
   end
   check.fail("parallel: '%s' cannot have this %s: %s", name, key, (tostring(why):gsub("^.-empty: ", "")))

@@ -157,10 +157,8 @@ end
 
 -- Returns the entries of a layout, one per mesh axis.
 local function entries(who, sbp)
-  local list = {}
   check.that(not sbp:find("order"), "per_rank: %s: a layout with its own order of mesh axes is not supported, found %s", who, sbp)
-  for entry in sbp:gsub("^%((.*)%)$", "%1"):gmatch("[^, ]+") do list[#list + 1] = entry end
-  return list
+  return layout.entries(sbp)
 end
 
 -- Converts input number k to a local tensor.

@@ -114,7 +114,7 @@ matches(const struct search *s, int g, int x)
     int n = 0;
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
-        n += !m->back && sbp_equal(m->given->sbp[x], s->list.sig[g].v[m->operand]);
+        n += !m->back && sbp_equal(m->has[x], s->list.sig[g].v[m->operand]);
     }
     return n;
 }

@@ -37,7 +37,7 @@ signature_may(const struct search *s, const struct sig *g, int x, bool beside_su
 {
     for (int i = 0; i < s->nmover; i++) {
         const struct mover *m = &s->mover[i];
-        if (!m->back && !may_take(m->given->sbp[x], g->v[m->operand], beside_sum)) return false;
+        if (!m->back && !may_take(m->has[x], g->v[m->operand], beside_sum)) return false;
     }
     return true;
 }
@@ -51,7 +51,7 @@ signature_forced(const struct search *s, const struct sig *g, int x)
     bool cut = false;
     for (int i = 0; i < s->nmover && g->factor >= 0; i++) {
         const struct mover *m = &s->mover[i];
-        struct sbp given = m->given->sbp[x], want = g->v[m->operand];
+        struct sbp given = m->has[x], want = g->v[m->operand];
         if (m->back || want.kind != SBP_S) continue;
         if (!sbp_equal(given, want) && given.kind != SBP_B) return false;
         cut |= sbp_equal(given, want);

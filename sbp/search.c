@@ -97,7 +97,8 @@ find_meetings(struct search *s)
 bool
 sbp_equal(struct sbp a, struct sbp b)
 {
-    return a.kind == b.kind && (a.kind != SBP_S || a.axis == b.axis) && (a.kind != SBP_P || a.reduce == b.reduce);
+    return a.kind == b.kind && (a.kind != SBP_S || (a.axis == b.axis && a.unit == b.unit)) &&
+           (a.kind != SBP_P || a.reduce == b.reduce);
 }
 
 static int
@@ -135,13 +136,28 @@ layout_pairs(const struct search *s, const struct layout *l)
     return pairs;
 }
 
+/* Fills in the field `has` of a mover. */
+static void
+name_given(const struct search *s, struct mover *m)
+{
+    memcpy(m->has, m->given->sbp, sizeof m->has);
+    for (int x = 0; x < s->q->place->naxis; x++)
+        for (int g = 0; g < s->list.nsig && (s->list.unit || m->given->sbp[x].unit); g++) {
+            struct sbp v = s->list.sig[g].v[m->operand];
+            if (!sig_entry_is(m->given, m->type, x, v)) continue;
+            m->has[x] = v;
+            break;
+        }
+}
+
 static void
 find_given(struct search *s, struct mover *m)
 {
+    name_given(s, m);
     const struct mover *first = m->twin >= 0 ? &s->mover[m->twin] : m;
     int code = 0, scale = 1;
     for (int i = s->nfree - 1; i >= 0; i--) {
-        int e = find_entry(first, m->given->sbp[s->axis[i]]);
+        int e = find_entry(first, m->has[s->axis[i]]);
         code = e < 0 || code < 0 ? -1 : code + e * scale;
         m->scale[i] = scale;
         scale *= first->nentry;
@@ -199,12 +215,20 @@ mover_stays(const struct mover *m, int code, int order)
     return code == m->given_code && m->given_orders >> order & 1;
 }
 
+static const struct type *
+type_of_operand(const struct search *s, int k)
+{
+    const struct call *c = s->q->call;
+    return k < c->nin ? &c->in[k] : &c->out[k - c->nin];
+}
+
 const struct layout *
 point_layout(const struct search *s, int operand, const struct point *p)
 {
     struct sbp sbp[MAX_AXIS];
     const struct layout *l = NULL;
     for (int x = 0; x < s->q->place->naxis; x++) sbp[x] = s->list.sig[p->choice[x]].v[operand];
+    if (s->list.unit) layout_drop_units(s->q->place, type_of_operand(s, operand), s->order[p->order], sbp);
     int status = layout_new(s->q->atlas, s->q->place, sbp, s->order[p->order], &l);
     assert(!status); /* cannot fail, because sig_legal() accepted the layout */
     UNUSED(status);
@@ -226,10 +250,10 @@ point_spread(const struct search *s, struct point *p)
         if (f >= 0) cut[f] *= s->q->place->axis[s->axis[i]];
     }
     for (int f = 0; f < r->nfactor; f++) {
-        int64_t size = MAX(1, r->factor[f].size);
-        busiest *= (double)((size + cut[f] - 1) / cut[f]);
+        int64_t size = MAX(1, r->factor[f].size), unit = shard_unit(size, s->list.unit ? s->list.unit[f] : 0);
+        busiest *= (double)((size / unit + cut[f] - 1) / cut[f] * unit);
         all *= (double)size;
-        p->idle |= cut[f] > size;
+        p->idle |= cut[f] > size / unit;
     }
     p->share = busiest / all;
     p->load = s->q->call->op->ninplace ? 1 : p->share;
@@ -249,7 +273,10 @@ count_combinations(const struct search *s)
 int
 search_init(struct search *s)
 {
-    TRY(sig_axis(s->arena, s->q->call, s->q->rule, &s->list));
+    int32_t unit[RULE_FACTOR];
+    const struct call *c = s->q->call;
+    sig_units(s->q->rule, s->q->place, c->layout, c->nin, unit);
+    TRY(sig_axis(s->arena, c, s->q->rule, unit, &s->list));
     for (int x = 0; x < s->q->place->naxis; x++)
         if (s->q->place->axis[x] > 1) s->axis[s->nfree++] = x;
     find_orders(s);

@@ -11,9 +11,9 @@
 
 #include "sbp/sig.h"
 
-/* EXACT: maximum number of combinations that are all tried; NENTRY: number of entries: S of each dimension, B, and
- * three kinds of P; UNKNOWN: a price that is not computed yet */
-enum { EXACT = 4096, NENTRY = MAX_DIM + 4, UNKNOWN = -1 };
+/* EXACT: maximum number of combinations that are all tried; NENTRY: number of entries: S of each factor of each
+ * dimension, B, and three kinds of P; UNKNOWN: a price that is not computed yet */
+enum { EXACT = 4096, NENTRY = MAX_DIM * RULE_MERGE + 4, UNKNOWN = -1 };
 
 /* A value that may have to move: an operand to its new layout, or the result of an in-place update back to the
  * variable's layout. */
@@ -22,7 +22,9 @@ struct mover {
     bool back;
     const struct type *type;
     const struct layout *given; /* an operand's current layout, or a result's required layout */
-    int twin;                   /* index of an earlier mover of the same value; -1: none */
+    /* entries of `given`, but with the units of equal entries of the signatures (sig_entry_is) */
+    struct sbp has[MAX_AXIS];
+    int twin; /* index of an earlier mover of the same value; -1: none */
     /* by signature: index in `entries` of the SBP entry that the signature gives this mover */
     uint8_t *entry;
     int nentry;

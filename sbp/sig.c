@@ -9,7 +9,8 @@
  * On several axes each axis has its own signature, and axes that split the same factor do so in the cutting order. A
  * dimension with a single factor is split like the factor, in every operand. A layout splits a merged dimension into
  * contiguous pieces, whereas a signature splits its factors. The signature is legal only if both give every rank the
- * same piece (cuts_agree). */
+ * same piece (cuts_agree). If a factor does not divide evenly, the entries of its dimensions have units (layout.h): a
+ * merged dimension [H*D], split along H, has the unit D. */
 #include "sbp/sig.h"
 #include "sbp/infer.h"
 
@@ -21,12 +22,6 @@
 #include <string.h>
 
 static const struct sbp broadcast = {.kind = SBP_B};
-
-static struct sbp
-split_of_dim(int d)
-{
-    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d};
-}
 
 static struct sbp
 partial(enum reduce r)
@@ -45,6 +40,85 @@ factor_dim(const struct rule_operand *o, int f)
         for (int i = 0; i < o->dim[d].nfactor; i++)
             if (o->dim[d].factor[i] == f) return d;
     return -1;
+}
+
+/* Returns the product of the sizes of the factors after factor i of a dimension. */
+static int64_t
+tail_size(const struct rule *r, const struct rule_dim *dim, int i)
+{
+    int64_t n = 1;
+    while (++i < dim->nfactor) n *= r->factor[dim->factor[i]].size;
+    return n;
+}
+
+/* Raises the unit of the factor that an entry with this unit splits: the first factor whose values are complete
+ * blocks of the dimension. */
+static void
+raise_unit(const struct rule *r, const struct rule_dim *dim, int32_t unit, int32_t *of)
+{
+    for (int i = 0; i < dim->nfactor; i++) {
+        int64_t tail = tail_size(r, dim, i);
+        int f = dim->factor[i];
+        if (tail == 0 || unit % tail || r->factor[f].size % (unit / tail)) continue;
+        of[f] = MAX(of[f], (int32_t)(unit / tail));
+        return;
+    }
+}
+
+/* Sets the units to 0 of factors that all ranks of the placement divide evenly. */
+static void
+drop_even_units(const struct rule *r, const struct place *p, int32_t *unit)
+{
+    for (int f = 0; f < RULE_FACTOR; f++)
+        if (f >= r->nfactor || r->factor[f].size % ((int64_t)unit[f] * p->nrank) == 0) unit[f] = 0;
+}
+
+void
+sig_units(const struct rule *r, const struct place *p, const struct layout *const *layout, int n,
+          int32_t unit[RULE_FACTOR])
+{
+    for (int f = 0; f < RULE_FACTOR; f++) unit[f] = 1;
+    for (int k = 0; layout && k < n; k++)
+        for (int x = 0; layout[k] && !r->operand[k].ignored && x < layout[k]->place->naxis; x++) {
+            struct sbp s = layout[k]->sbp[x];
+            if (s.unit && s.axis < r->operand[k].ndim) raise_unit(r, &r->operand[k].dim[s.axis], s.unit, unit);
+        }
+    drop_even_units(r, p, unit);
+}
+
+uint64_t
+sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR])
+{
+    uint64_t fixed = 0;
+    for (int f = 0; f < RULE_FACTOR; f++) of[f] = 1;
+    for (int k = 0; k < r->nin + r->nout; k++)
+        for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++) {
+            const struct rule_dim *dim = &r->operand[k].dim[d];
+            if (unit[k][d] > 1) raise_unit(r, dim, unit[k][d], of);
+            if (unit[k][d] < 0 && dim->nfactor == 1) fixed |= 1ull << dim->factor[0];
+        }
+    for (int f = 0; f < r->nfactor; f++)
+        if (fixed >> f & 1) of[f] = 1;
+    drop_even_units(r, p, of);
+    return fixed;
+}
+
+int64_t
+sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const int32_t *of)
+{
+    int i = 0;
+    while (i < dim->nfactor && r->factor[dim->factor[i]].size == 1) i++;
+    return i < dim->nfactor ? of[dim->factor[i]] * tail_size(r, dim, i) : 0;
+}
+
+/* Returns the entry that splits factor f in dimension d of an operand. A unit that is too large is left out; the
+ * signature is then illegal. */
+static struct sbp
+split_of_dim(const struct rule *r, const struct rule_dim *dim, int d, int f, const int32_t *unit)
+{
+    const int8_t *at = memchr(dim->factor, f, dim->nfactor);
+    int64_t n = unit && unit[f] ? unit[f] * tail_size(r, dim, (int)(at - dim->factor)) : 0;
+    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d, .unit = n > 1 && n <= INT32_MAX ? (int32_t)n : 0};
 }
 
 static enum reduce
@@ -159,7 +233,7 @@ add_split(struct arena *a, const struct call *c, const struct rule *r, int f, en
     for (int k = 0; k < list->noperand; k++) {
         int d = factor_dim(&r->operand[k], f);
         if (d >= 0)
-            s->v[k] = split_of_dim(d);
+            s->v[k] = split_of_dim(r, &r->operand[k].dim[d], d, f, list->unit);
         else if (k >= r->nin && !is_empty(r, k)) {
             s->v[k] = partial(red);
             sums = true;
@@ -268,10 +342,12 @@ is_repeated_factor(const struct call *c, const struct rule *r, int f)
 }
 
 int
-sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out)
+sig_axis(struct arena *a, const struct call *c, const struct rule *r, const int32_t *unit, struct sig_list *out)
 {
     enum reduce red = reduce_of(c);
     *out = (struct sig_list){.noperand = r->nin + r->nout};
+    for (int f = 0; unit && f < r->nfactor && !out->unit; f++)
+        if (unit[f]) out->unit = arena_dup(a, unit, sizeof *unit * RULE_FACTOR);
     out->sig = ARENA_ARRAY(a, struct sig, r->nfactor + 1 + count_passes(c));
     for (int f = 0; f < r->nfactor; f++)
         if (!is_repeated_factor(c, r, f) && splits(r, f, red)) add_split(a, c, r, f, red, out);
@@ -301,6 +377,12 @@ factor_on(const struct spread *s, int axis)
     return s->list->sig[s->choice[axis]].factor;
 }
 
+static int32_t
+unit_on(const struct spread *s, int f)
+{
+    return s->list->unit ? s->list->unit[f] : 0;
+}
+
 /* Lists the axes that split a merged dimension, in cutting order. Skips axes with one rank. */
 static int
 axes_of_dim(const struct spread *s, const struct rule_dim *dim, int axis[MAX_AXIS])
@@ -318,10 +400,10 @@ struct range {
 };
 
 static struct range
-cut_range(struct range r, int64_t parts, int64_t i)
+cut_range(struct range r, int32_t unit, int64_t parts, int64_t i)
 {
     int64_t lo, hi;
-    shard_range(r.hi - r.lo, parts, i, &lo, &hi);
+    shard_range(r.hi - r.lo, unit, parts, i, &lo, &hi);
     return (struct range){r.lo + lo, r.lo + hi};
 }
 
@@ -362,8 +444,9 @@ piece_agrees(const struct spread *s, const struct rule *r, const struct rule_dim
         int64_t parts = s->place->axis[axis[i]], part = at % parts;
         at /= parts;
         const int8_t *f = memchr(dim->factor, factor_on(s, axis[i]), dim->nfactor);
-        of[f - dim->factor] = cut_range(of[f - dim->factor], parts, part);
-        got = cut_range(got, parts, part);
+        int64_t unit = unit_on(s, *f), all = unit * tail_size(r, dim, (int)(f - dim->factor));
+        of[f - dim->factor] = cut_range(of[f - dim->factor], (int32_t)unit, parts, part);
+        got = cut_range(got, all <= INT32_MAX ? (int32_t)all : 0, parts, part);
     }
     if (!merge_ranges(r, dim, of, &want)) return false;
     return want.hi - want.lo == got.hi - got.lo && (want.hi == want.lo || want.lo == got.lo);
@@ -378,7 +461,8 @@ cuts_divide(const struct spread *s, const struct rule *r, const struct rule_dim 
     int64_t rest = r->factor[dim->factor[0]].size;
     for (int x = 0; x < naxis; x++) {
         while (rest == 1 && i + 1 < dim->nfactor) rest = r->factor[dim->factor[++i]].size;
-        if (dim->factor[i] != factor_on(s, axis[x]) || rest == 0 || rest % s->place->axis[axis[x]]) return false;
+        if (dim->factor[i] != factor_on(s, axis[x]) || rest == 0) return false;
+        if (rest % (s->place->axis[axis[x]] * (int64_t)MAX(1, unit_on(s, dim->factor[i])))) return false;
         rest /= s->place->axis[axis[x]];
     }
     return true;
@@ -432,17 +516,23 @@ sig_legal(const struct place *p, const struct rule *r, const struct sig_list *li
     return partials_agree(&s) && cuts_agree(&s, r);
 }
 
+static const struct type *
+operand_type(const struct call *c, int k)
+{
+    return k < c->nin ? &c->in[k] : &c->out[k - c->nin];
+}
+
 bool
 sig_layouts(struct atlas *at, const struct place *p, const struct call *c, const struct rule *r,
             const struct sig_list *list, const int *choice, const uint8_t *order, const struct layout **layout)
 {
-    UNUSED(c);
     if (!sig_legal(p, r, list, choice, order)) return false;
     for (int k = 0; k < list->noperand; k++) {
         struct sbp sbp[MAX_AXIS];
         layout[k] = NULL;
         if (r->operand[k].ignored) continue;
         for (int x = 0; x < p->naxis; x++) sbp[x] = list->sig[choice[x]].v[k];
+        if (list->unit) layout_drop_units(p, operand_type(c, k), order ? order : mesh_order, sbp);
         int status = layout_new(at, p, sbp, order, &layout[k]);
         assert(!status);
         UNUSED(status);
@@ -519,17 +609,27 @@ sig_share(const struct call *c, const struct rule *r, const struct layout *const
 
 /* ---- checking that layouts form a signature ---- */
 
+bool
+sig_entry_is(const struct layout *l, const struct type *t, int x, struct sbp v)
+{
+    struct sbp got = l->sbp[x], was[MAX_AXIS], is[MAX_AXIS];
+    if (got.kind != v.kind) return false;
+    if (got.kind == SBP_P) return got.reduce == v.reduce;
+    if (got.kind == SBP_B || got.axis != v.axis || got.unit == v.unit) return got.kind == SBP_B || got.axis == v.axis;
+    memcpy(was, l->sbp, sizeof was);
+    memcpy(is, l->sbp, sizeof is);
+    is[x] = v;
+    layout_drop_units(l->place, t, l->order, was);
+    layout_drop_units(l->place, t, l->order, is);
+    return was[x].unit == is[x].unit;
+}
+
 /* Returns true if signature s has the layouts' entries on mesh axis x. */
 static bool
-sig_matches(const struct rule *r, const struct sig *s, const struct layout *const *layout, int noperand, int x)
+sig_matches(const struct call *c, const struct rule *r, const struct sig *s, const struct layout *const *layout, int x)
 {
-    for (int k = 0; k < noperand; k++) {
-        if (r->operand[k].ignored) continue;
-        const struct sbp got = layout[k]->sbp[x], want = s->v[k];
-        if (got.kind != want.kind) return false;
-        if (got.kind == SBP_S && got.axis != want.axis) return false;
-        if (got.kind == SBP_P && got.reduce != want.reduce) return false;
-    }
+    for (int k = 0; k < r->nin + r->nout; k++)
+        if (!r->operand[k].ignored && !sig_entry_is(layout[k], operand_type(c, k), x, s->v[k])) return false;
     return true;
 }
 
@@ -569,16 +669,15 @@ common_order(const struct rule *r, const struct layout *const *layout, int noper
 
 /* Tries all matching signatures, axis by axis (depth first). */
 static bool
-any_legal(const struct place *p, const struct rule *r, const struct sig_list *list, const struct layout *const *layout,
-          const uint8_t *order, int *choice, int x)
+any_legal(const struct place *p, const struct call *c, const struct rule *r, const struct sig_list *list,
+          const struct layout *const *layout, const uint8_t *order, int *choice, int x)
 {
     if (x == p->naxis) return sig_legal(p, r, list, choice, order);
     for (choice[x] = 0; choice[x] < list->nsig; choice[x]++) {
         /* all entries mean the same on an axis with one rank, so only the all-B signature is tried */
         const struct sig *s = &list->sig[choice[x]];
-        bool fits =
-            p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(r, s, layout, list->noperand, x);
-        if (fits && any_legal(p, r, list, layout, order, choice, x + 1)) return true;
+        bool fits = p->axis[x] == 1 ? sig_is_broadcast(s, list->noperand) : sig_matches(c, r, s, layout, x);
+        if (fits && any_legal(p, c, r, list, layout, order, choice, x + 1)) return true;
     }
     return false;
 }
@@ -616,9 +715,12 @@ sig_check(struct arena *a, const struct call *c, const struct rule *r, const str
     struct sig_list list;
     uint8_t order[MAX_AXIS];
     int choice[MAX_AXIS];
-    TRY(sig_axis(a, c, r, &list));
+    int32_t unit[RULE_FACTOR];
+    sig_units(r, p, layout, r->nin + r->nout, unit);
+    TRY(sig_axis(a, c, r, unit, &list));
     if (!common_order(r, layout, list.noperand, p->naxis, order))
         return no_signature(c, r, layout, "mesh axes are split in different orders");
-    if (!any_legal(p, r, &list, layout, order, choice, 0)) return no_signature(c, r, layout, "not a legal signature");
+    if (!any_legal(p, c, r, &list, layout, order, choice, 0))
+        return no_signature(c, r, layout, "not a legal signature");
     return 0;
 }

@@ -22,11 +22,30 @@ struct sig {
 struct sig_list {
     int nsig, noperand;
     struct sig *sig;
+    const int32_t *unit; /* units of the factors, as in sig_units(); NULL: 0 for all */
 };
 
+/* Fills unit[], by factor: number of adjacent elements that a split of the factor keeps together; 0: shards on the
+ * placement are equal, so the unit makes no difference. The unit of a factor is the largest that one of these
+ * layouts gives it (inputs, then results; entries may be NULL); otherwise 1. layout NULL: no layouts. */
+void sig_units(const struct rule *r, const struct place *p, const struct layout *const *layout, int n,
+               int32_t unit[RULE_FACTOR]);
+
+/* Fills of[] as sig_units() does, from the units of the dimensions of operands and results. unit[k]: by dimension of
+ * operand k, 0 or 1: elements; -1: elements, whatever the other operands have, if the dimension has one factor; NULL:
+ * elements. Returns, as bits, the factors with such a dimension. */
+uint64_t sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR]);
+/* Returns the unit of a dimension that is split along its major factor. of: units of the factors, as from sig_units().
+ * 0: elements. */
+int64_t sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const int32_t *of);
+
 /* Lists all signatures on one mesh axis, in this order: S by factor (in order of appearance), B, S of a dimension
- * that a view repeats, P. */
-int sig_axis(struct arena *a, const struct call *c, const struct rule *r, struct sig_list *out);
+ * that a view repeats, P. unit: units of the factors (sig_units); NULL: 0 for all. Entries have the unit of their
+ * factor, times the sizes of the dimension's later factors, also if the unit changes nothing (layout_drop_units). */
+int sig_axis(struct arena *a, const struct call *c, const struct rule *r, const int32_t *unit, struct sig_list *out);
+
+/* Returns true if the layout of a tensor of type t splits mesh axis x as entry v would, or has v there. */
+bool sig_entry_is(const struct layout *l, const struct type *t, int x, struct sbp v);
 
 /* Returns the index of the signature with B (replicated) for all operands and results. */
 int sig_whole(const struct sig_list *list);

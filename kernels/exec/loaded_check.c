@@ -311,7 +311,9 @@ check_signatures(struct trial *t, int nrank)
     struct sig_list list;
     struct split s;
     TRY(place_new(t->atlas, DEV_CPU, 1, &axis, rank, &s.place));
-    TRY(sig_axis(&t->arena, &t->sample.call, &t->rule, &list));
+    int32_t unit[RULE_FACTOR];
+    sig_units(&t->rule, s.place, NULL, 0, unit);
+    TRY(sig_axis(&t->arena, &t->sample.call, &t->rule, unit, &list));
     for (int choice = 0; choice < list.nsig; choice++)
         if (sig_layouts(t->atlas, s.place, &t->sample.call, &t->rule, &list, &choice, NULL, s.layout))
             TRY(check_signature(t, &s));

@@ -36,14 +36,44 @@ function layout.shard_bytes(t, shard)
   return bytes
 end
 
--- Returns the number of shards into which a dimension of t is divided.
-function layout.shard_count(t, dimension)
-  local n, axis = 1, 0
-  for entry in t.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%d?%)?") do
-    axis = axis + 1
-    if entry == ("S(%d)"):format(dimension) then n = n * t.placement.shape[axis] end
+-- Returns the entries of a layout's text, one per mesh axis: {"B", "S(0, unit 64)"}.
+function layout.entries(sbp)
+  local list = {}
+  for entry in sbp:gsub(" order.*", ""):gsub("^%((.*)%)$", "%1"):gsub(", unit ", ":"):gmatch("[^, ]+") do
+    list[#list + 1] = (entry:gsub(":", ", unit "))
   end
-  return n
+  return list
+end
+
+-- Returns the dimension that an entry shards and the unit, the number of adjacent elements that the entry keeps together;
+-- nil: the entry is B or P.
+function layout.split_of(entry)
+  local dimension, unit = entry:match("^S%((%-?%d+)[^%d]*(%d*)%)$")
+  if dimension then return tonumber(dimension), tonumber(unit) or 1 end
+end
+
+-- Returns the entries of t's layout for a tensor of another shape, in which a dimension counts other elements: the
+-- blocks of a quantised weight have bytes in place of columns. Units are converted.
+function layout.entries_for(t, shape)
+  local list = layout.entries(t.sbp)
+  for i, entry in ipairs(list) do
+    local d, unit = layout.split_of(entry)
+    local scaled = d and unit * shape[d + 1] // t.shape[d + 1]
+    if d and unit > 1 then
+      list[i] = scaled > 1 and shape[d + 1] % scaled == 0 and ("S(%d, unit %d)"):format(d, scaled) or ("S(%d)"):format(d)
+    end
+  end
+  return list
+end
+
+-- Returns the number of shards into which a dimension of t is divided, and the largest unit.
+function layout.shard_count(t, dimension)
+  local n, most = 1, 1
+  for axis, entry in ipairs(layout.entries(t.sbp)) do
+    local d, unit = layout.split_of(entry)
+    if d == dimension then n, most = n * t.placement.shape[axis], math.max(most, unit) end
+  end
+  return n, most
 end
 
 -- Returns the SBP that replicates a tensor on every rank of a placement.

@@ -9,7 +9,8 @@ local nn = rille.nn
 local heads = require "rille.nn.sequence.heads"
 
 local LatentAttention = nn.Module:extend("models.LatentAttention")
-LatentAttention.parallel = {column = {"q_proj", "kv_proj", "kv_proj.k", "kv_proj.v"}, row = "out_proj"}
+LatentAttention.parallel = {column = {"q_proj", "kv_proj", "kv_proj.k", "kv_proj.v"}, row = "out_proj",
+  heads = {q_proj = "heads", kv_proj = "heads", out_proj = "heads"}}
 
 -- Fields of c.latent: rank (of keys and values), q_rank (rank of queries; nil: queries are projected from the input
 -- directly), plain, rotated and value (sizes of the parts of a head), eps (of the norms).

@@ -21,14 +21,6 @@ local LoRA = Linear:extend("nn.LoRA")
 
 local who = "nn.LoRA"
 
--- Returns the layout of a factor whose axis `to` is the weight's axis `from`, or of a vector along the weight's axis
--- `from` (to = 0): S(from) becomes S(to), and every other entry becomes B (broadcast).
-local function layout_of(weight, from, to)
-  local keep = ("S(%d)"):format(from)
-  local sbp = weight.sbp:gsub(" order.*", ""):gsub("[SP]%b()", function(entry) return entry == keep and ("S(%d)"):format(to) or "B" end)
-  return {placement = weight.placement, sbp = sbp}
-end
-
 -- Makes the base layer's weight and bias the frozen weight and bias of the adapter.
 local function take_base(self, layer)
   self.kind = layer.kind
@@ -56,6 +48,15 @@ local function sizes_of(layer)
   if layer.looks_up or getmetatable(layer) == Embedding then return shape[2], shape[1], layer.weight.dtype end
   if not layer.kind then return shape[1], shape[2], (layer.scale or layer.weight).dtype end
   return shape[1], rille.from_blocks(rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = layer.kind}).shape[2], "f32"
+end
+
+-- Returns the layout of a factor whose axis `to` is the weight's axis `from`, or of a vector along the weight's axis
+-- `from` (to = 0): a split of `from` becomes a split of `to`, and every other entry becomes B (broadcast).
+local function layout_of(self, from, to)
+  local n_out, n_in = sizes_of(self)
+  local sbp = layout.entries_for(self.weight, self.looks_up and {n_in, n_out} or {n_out, n_in})
+  for i, entry in ipairs(sbp) do sbp[i] = layout.split_of(entry) == from and entry:gsub("^S%(%d+", "S(" .. to) or "B" end
+  return {placement = self.weight.placement, sbp = sbp}
 end
 LoRA.__sizes = sizes_of
 
@@ -96,7 +97,7 @@ end
 local function make_factors(self, r)
   local n_out, n_in, dtype = sizes_of(self)
   local out_axis = self.looks_up and 1 or 0
-  local a, b, bound = layout_of(self.weight, 1 - out_axis, 1), layout_of(self.weight, out_axis, 0), n_in ^ -0.5
+  local a, b, bound = layout_of(self, 1 - out_axis, 1), layout_of(self, out_axis, 0), n_in ^ -0.5
   local function zeros(shape, where) return start.parameter(rille.zeros(shape, {placement = where.placement, sbp = where.sbp, dtype = dtype})) end
   if self.looks_up then
     self.lora_A = zeros({r, n_in}, a)
@@ -110,7 +111,7 @@ end
 -- Makes DoRA's lengths and the bias of the low-rank update, vectors along the outputs.
 local function make_vectors(self, options)
   local n_out, _, dtype = sizes_of(self)
-  local where = layout_of(self.weight, self.looks_up and 1 or 0, 0)
+  local where = layout_of(self, self.looks_up and 1 or 0, 0)
   if options.dora then
     self.lora_magnitude = start.parameter(rille.no_grad(function() return lengths(self, updated(self)):to(dtype):to_global(where) end))
   end
@@ -193,7 +194,7 @@ function LoRA:__merged_tensors()
   return rille.no_grad(function()
     local weight = updated(self)
     if self.lora_magnitude then weight = weight * along_weight(self, factors(self)) end
-    return {weight = in_layout_of(self.weight, weight),
+    return {weight = in_layout_of(self, weight),
       bias = self.lora_bias and in_layout_of(self.bias, self.bias + self.lora_bias * self.scaling) or nil}
   end)
 end
@@ -207,7 +208,7 @@ local function unmerged(self)
     local weight, factor = self.weight, factor_of[self]
     if factor then weight = weight / along_weight(self, factor) end
     weight = weight - (updated(self) - self.weight)
-    return {weight = in_layout_of(self.weight, weight),
+    return {weight = in_layout_of(self, weight),
       bias = self.lora_bias and in_layout_of(self.bias, self.bias - self.lora_bias * self.scaling) or nil}
   end)
 end

@@ -95,7 +95,7 @@ sbp: layout with S on each mesh axis; shards must be as even as those of to_glob
     sign = "rille.sbp",
     text = [[
 Describes how a tensor is distributed over its mesh, one entry per mesh axis.
-"S(0)"   split: each rank has a shard along tensor axis 0
+"S(0)"   split: each rank has a shard along tensor axis 0; "S(0, unit 64)": of complete blocks of 64
 "B"      broadcast: each rank has a copy (replicated)
 "P"      partial: the value is the sum over ranks; "P(max)", "P(min)": the maximum, the minimum
 On two mesh axes {"B", "S(0)"}; "B" alone means B on every axis.
@@ -103,8 +103,8 @@ On two mesh axes {"B", "S(0)"}; "B" alone means B on every axis.
 sbp.split(axis), sbp.broadcast, sbp.partial_sum and sbp.partial(kind) make the same strings.]],
     returns = "a table with split, broadcast, partial_sum and partial",
     errors = [[
-an entry must be S(axis), B, P, P(max) or P(min);
-axis must be a dimension, and order must name each mesh axis once]],
+an entry must be S(axis), S(axis, unit n), B, P, P(max) or P(min);
+axis must be a dimension, n must divide it, and order must name each mesh axis once]],
     code = "P = rille.placement('cpu', {0, 1})",
     shows = "rille.ones({4}, {placement = P, sbp = rille.sbp.split(0)}).sbp",
     gives = "S(0)",
@@ -142,13 +142,17 @@ axis must be a dimension, and order must name each mesh axis once]],
     see = "sbp",
   },
   ["sbp.split"] = {
-    sign = "rille.sbp.split(axis)",
-    text = "Makes the entry of a split: each rank has a shard along this tensor axis.",
-    args = "axis: integer, from 0; negative axes count from the end",
+    sign = "rille.sbp.split(axis, {unit = 1})",
+    text = [[
+Makes the entry of a split: each rank has a shard along this tensor axis.
+S(0, unit 64) splits 192 rows on 2 ranks into 128 and 64, so that no attention head of 64 rows is cut.]],
+    args = [[
+axis: integer, from 0; negative axes count from the end
+unit: number of adjacent elements that stay on one rank; must divide the axis]],
     returns = "a string",
-    errors = "axis must be an integer; the tensor must have this axis",
-    shows = "rille.sbp.split(1)",
-    gives = "S(1)",
+    errors = "axis must be an integer; the tensor must have this axis; unit must be a positive integer that divides the axis",
+    shows = "rille.sbp.split(1, {unit = 64})",
+    gives = "S(1, unit 64)",
     see = "sbp shards",
     words = "shard",
   },

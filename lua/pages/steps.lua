@@ -346,8 +346,9 @@ With roles, sets them, as Class.parallel = roles does. A class without roles has
 Class: a class, from nn.Module:extend
 roles: table; column, row, head, embedding, positions, norm, expert: a name of a part, such as "mlp.up",
   or a list of names; stream = true: the result is what blocks read and write, (batch, ..., width);
-  heads = {k_proj = "kv_heads"}: a column layer whose output consists of heads, and the field with
-  their number; if the ranks do not divide this number, the layer is replicated]],
+  heads = {q = "heads", k = "kv_heads", out = "heads"}: layers whose output (column) or input (row)
+  consists of heads, and the fields with their numbers; a rank gets complete heads, so shards differ
+  if the ranks do not divide the number; without the row layer, a column layer is then replicated]],
     returns = "the roles; nil if neither the class nor a base class has any",
     errors = [[
 Class must be a class of modules;

@@ -20,6 +20,9 @@
 --             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
 --             tokens are sharded over i.
 --
+-- Heads of attention are not cut: if the ranks do not divide their number, the mesh axes that shard `wide` by S(-1) split
+-- these tensors by units, S(0, unit 64), and so do the weights before and after.
+--
 -- 2.5D is 2D with one more data axis. `order` is the order in which two or more mesh axes shard one dimension of an
 -- activation. Parameters use the reverse order, so that the result of a gather over one axis is contiguous.
 
@@ -72,8 +75,8 @@ local function text_of(entries, order)
   if #entries == 1 then return entries[1] end
   local text, last, matters = "(" .. table.concat(entries, ", ") .. ")", {}, false
   for _, a in ipairs(order or {}) do
-    local e = entries[a + 1]
-    if e:sub(1, 1) == "S" then
+    local e = entries[a + 1]:match("^S%(%-?%d+")
+    if e then
       matters = matters or last[e] and a < last[e]
       last[e] = a
     end
@@ -124,14 +127,24 @@ end
 -- Returns the names of roles that users defined.
 function axes.own() return {table.unpack(axes.order, built_in + 1)} end
 
+-- Tensor whose dimension can be the features of heads -> the entry that shards this dimension.
+local features = {column = "S(0)", column_bias = "S(0)", row = "S(1)", wide = "S(-1)", row_in = "S(-1)"}
+
+-- Returns the dimension of a tensor (from 0; -1: last) that can be the features of heads; nil: none. what: a column of
+-- the table `cuts`.
+function axes.features(what) return features[what] and tonumber(features[what]:match("%-?%d+")) end
+
 -- Returns the SBP of a tensor, as text. what: kind of the tensor, a column of the table `cuts`. parts: the role of
 -- each mesh axis, or "none". used: true returns the SBP that a parameter has while a layer uses it. zero: the
--- dimension of a parameter that ZeRO shards over the axes parts.zero, after all other axes; nil: none.
-function axes.layout(parts, what, used, zero)
+-- dimension of a parameter that ZeRO shards over the axes parts.zero, after all other axes; nil: none. unit: number of
+-- adjacent features, such as those of a head, that stay on one rank; nil: 1.
+function axes.layout(parts, what, used, zero, unit)
   local entries = {}
   for a, part in ipairs(parts) do
     local cut = cuts[part] and cuts[part][what] or "B"
     if is_parameter[what] then cut = used and cut:match("/(.*)$") or cut:match("^[^/]*") end
+    local of_heads = unit and cut == features[what] and cuts[part].wide == "S(-1)"
+    if of_heads then cut = cut:gsub("%)", (", unit %d)"):format(unit)) end
     entries[a] = zero and parts.zero[a] and is_parameter[what] and ("S(%d)"):format(zero) or cut
   end
   return text_of(entries, cutting_order(parts, is_parameter[what] or false))

@@ -19,15 +19,17 @@ local function join(path, name) return path == "" and name or path .. "." .. nam
 -- ---- finding the roles of layers and parameters ----
 
 -- Adds to `role` the roles (column, row, ...) that the field `parallel` of modules' classes assigns to their layers. Adds
--- to `heads`, for the path of each column layer whose output consists of heads: {number of heads, name of the model's
--- field with that number}.
+-- to `heads`, for each module with heads: path of a layer -> {number of heads, name of the module's field with that
+-- number}.
 local function roles_of_classes(model, role, heads)
   for path, m in model:named_modules() do
     local roles = classes.of(getmetatable(m))
     if roles then
       classes.each(roles, function(name, what) role[join(path, name)] = what end)
       if roles.expert then role[path] = "routed" elseif roles.stream then role[path] = "block" end
-      for name, field in pairs(roles.heads or {}) do heads[join(path, name)] = {m[field], field} end
+      local of_layer = {}
+      for name, field in pairs(roles.heads or {}) do of_layer[join(path, name)] = {m[field], field} end
+      heads[path] = of_layer
     end
   end
 end
@@ -59,7 +61,7 @@ local function roles_of_names(model, layers, role)
   end
 end
 
--- Returns the role of each module and parameter by path, and the heads of column layers.
+-- Returns the role of each module and parameter by path, and the heads of each module's layers.
 local function roles_of(model, recipe)
   local role, heads = {}, {}
   roles_of_classes(model, role, heads)
@@ -90,15 +92,35 @@ local module_roles = {
   block = {output = "stream"}, routed = {input = "routed", output = "stream"},
 }
 
--- Replicates a column layer if its number of heads is not divisible by the number of ranks.
-local function replicate_heads(place, parts, role, heads)
+-- Returns the number of groups into which the layers of one module divide their heads: a rank gets complete groups. If
+-- query heads share keys, the number of key heads can be the number of groups. list: numbers of heads of the layers;
+-- ways: number of ranks. Prefers groups that the ranks divide, then groups that reach all ranks.
+local function groups_of(list, ways)
+  table.sort(list)
+  for _, n in ipairs(list) do if n % ways == 0 then return n end end
+  for _, n in ipairs(list) do if n >= ways then return n end end
+  return list[#list]
+end
+
+-- Decides how the layers with heads of a module are sharded, so that no head is on two ranks. A layer with fewer heads
+-- than groups is replicated. Returns path of a layer -> number of groups, if the ranks do not divide this number. If the
+-- class does not name the heads of its row layer, the groups of that layer are unknown. A column layer is then
+-- replicated if the ranks do not divide its number of heads.
+local function settle_heads(place, parts, role, heads, groups)
+  local list, has_row = {}, false
   for path, count in pairs(heads) do
-    local placement = place.of(path)
-    local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
     check.that(math.type(count[1]) == "integer",
       "parallel: the number of heads of '%s', the field '%s', must be a positive integer, found %s", path,
       count[2], check.shown(count[1]))
-    if role[path] == "column" and count[1] % ways ~= 0 then role[path] = nil end
+    list[#list + 1], has_row = count[1], has_row or role[path] == "row"
+  end
+  for path, count in pairs(heads) do
+    local placement = place.of(path)
+    local ways = axes.ways(parts(placement), placement.shape, "wide", "S(-1)")
+    local n = has_row and groups_of(list, ways) or ways
+    if n == 1 then n = ways end
+    if role[path] == "column" and count[1] % n ~= 0 then role[path] = nil end
+    if role[path] and n % ways ~= 0 then groups[path] = n end
   end
 end
 
@@ -187,21 +209,28 @@ local function zero_dimension(placement, parts, what, shape)
   return best - 1
 end
 
+-- Returns the number of features of a group of heads; nil: the layer has no groups, or they do not divide the tensor.
+local function unit_of(groups, what, shape)
+  local dimension = groups and axes.features(what)
+  local size = dimension and shape[dimension + 1]
+  return size and size > groups and size % groups == 0 and size // groups or nil
+end
+
 -- Returns the layouts of a parameter, its optimiser state and its gradient.
-local function parameter_entry(placement, parts, what, zero, shape)
+local function parameter_entry(placement, parts, what, zero, shape, unit)
   local dimension = zero > 0 and zero_dimension(placement, parts, what, shape) or nil
-  local cut = axes.layout(parts, what, false, dimension)
-  local entry = {placement = placement, sbp = zero == 3 and cut or axes.layout(parts, what, false)}
+  local cut = axes.layout(parts, what, false, dimension, unit)
+  local entry = {placement = placement, sbp = zero == 3 and cut or axes.layout(parts, what, false, nil, unit)}
   if zero == 1 or zero == 2 then entry.state = cut end
   if zero == 2 then entry.gradient = cut end
   return entry
 end
 
 -- Returns the pin of a module in this role (nn/base/pin.lua). Leaves out layouts that Rille derives from other layouts.
--- panels: column layers gather their own input.
-local function pin_of(role, parts, panels, is_linear)
+-- panels: column layers gather their own input. unit: number of features of a group of heads; nil: no heads.
+local function pin_of(role, parts, panels, is_linear, unit)
   local pin, stream, inner = {}, axes.layout(parts, "stream"), axes.layout(parts, "inner")
-  for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what) end
+  for side, what in pairs(module_roles[role] or {}) do pin[side] = axes.layout(parts, what, false, nil, unit) end
   -- not nil if the input of column layers is split along its last axis, so that they return pending reductions
   local sums = inner:find("S(-1)", 1, true)
   if role == "norm" then
@@ -211,7 +240,7 @@ local function pin_of(role, parts, panels, is_linear)
     -- instead of gathering, the norm reduces the statistics of its rows
     if panels then pin.input, pin.output = nil, stream end
   elseif role == "row" then
-    if pin.input == axes.layout(parts, "wide") then pin.input = nil end
+    if pin.input == axes.layout(parts, "wide", false, nil, unit) then pin.input = nil end
   elseif role == "column" or role == "head" then
     if not sums then pin.output = nil end
     if inner == stream then pin.input = inner end -- no norm gathers the input and reduces its gradient
@@ -244,14 +273,14 @@ local function add_parameters(model, out, place, parts, roles, recipe)
     repeat module = module:match("^(.*)%.[^.]*$") or "" until is_module[module]
     local key = module == "" and name or name:sub(#module + 2) -- path within the module: "weight", or "list.0"
     local placement, what = place.of(module == "" and name or module), column_of(roles, name, module, key)
-    local p = parts(placement)
+    local p, unit = parts(placement), unit_of(out.groups[name] or out.groups[module], what, t.shape)
     if not entry_of[t] then
-      entry_of[t] = parameter_entry(placement, p, what, found.kind == "parameter" and recipe.zero or 0, t.shape)
+      entry_of[t] = parameter_entry(placement, p, what, found.kind == "parameter" and recipe.zero or 0, t.shape, unit)
       out.entries[name] = entry_of[t]
       out.order[#out.order + 1], out.columns[name], out.tensors[name] = name, what, {shape = t.shape, dtype = t.dtype,
         kind = found.kind}
     end
-    local used = axes.layout(p, what, true)
+    local used = axes.layout(p, what, true, nil, unit)
     if used ~= entry_of[t].sbp or placement ~= entry_of[t].placement then
       add_pins(out, module, {use = out.entries[module] and out.entries[module].use or {}})
       out.entries[module].use[key] = used
@@ -291,7 +320,9 @@ local function add_modules(model, out, place, parts, roles, recipe)
   for path, m in model:named_modules() do
     local placement = place.of(path)
     if has_tensor_axes(recipe) or roles[path] == "block" then
-      add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear))
+      local weight = out.groups[path] and rawget(m, "weight")
+      local unit = weight and unit_of(out.groups[path], roles[path], weight.shape)
+      add_pins(out, path, pin_of(roles[path], parts(placement), recipe.panels, getmetatable(m) == nn.Linear, unit))
     end
     if pinned[path] then
       add_pins(out, path, {placement = placement})
@@ -370,9 +401,10 @@ local function parts_of(recipe)
   end
 end
 
--- Returns the table of layouts for a model whose layers have these roles.
-local function lay(model, recipe, place, parts, roles)
-  local out = {entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, unused = {}, zero = recipe.zero}
+-- Returns the table of layouts for a model whose layers have these roles. groups: path of a layer -> number of groups of
+-- its heads, if the ranks do not divide this number.
+local function lay(model, recipe, place, parts, roles, groups)
+  local out = {groups = groups, entries = {}, order = {}, known = {}, columns = {}, tensors = {}, unsplit = {}, unused = {}, zero = recipe.zero}
   add_parameters(model, out, place, parts, roles, recipe)
   add_modules(model, out, place, parts, roles, recipe)
   return out
@@ -380,16 +412,16 @@ end
 
 -- Adds the roles that a trace of the model finds (traced.lua), and returns the decisions. The trace uses one mesh
 -- axis in place of all tensor axes of the recipe.
-local function add_traced(model, recipe, place, parts, roles)
+local function add_traced(model, recipe, place, parts, roles, groups)
   local ranks, list, alone = 1, type(recipe.tensor) == "table" and recipe.tensor or {recipe.tensor}, {tensor = 0, zero = 0}
   for _, axis in ipairs(list) do ranks = ranks * place.first.shape[axis + 1] end
-  local function entries_of(more, mesh)
+  local function entries_of(more, mesh, known)
     local all = {}
     for path, role in pairs(roles) do all[path] = role end
     for path, role in pairs(more) do all[path] = role end
-    return lay(model, alone, {first = mesh, last = mesh, of = function() return mesh end}, parts_of(alone), all).entries
+    return lay(model, alone, {first = mesh, last = mesh, of = function() return mesh end}, parts_of(alone), all, known).entries
   end
-  local more, found = traced(model, recipe.input, roles, ranks, entries_of, #list > 1 and 2 or 1)
+  local more, found = traced(model, recipe.input, roles, ranks, entries_of, #list > 1 and 2 or 1, groups)
   for path, role in pairs(more) do roles[path] = role end
   return found
 end
@@ -402,10 +434,11 @@ function plan.of(model, given)
   local parts = parts_of(recipe)
   parts(place.first)
   local roles, heads = roles_of(model, recipe)
-  replicate_heads(place, parts, roles, heads)
-  local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles) or nil
+  local groups = {}
+  for _, of_module in pairs(heads) do settle_heads(place, parts, roles, of_module, groups) end
+  local found = recipe.input ~= nil and add_traced(model, recipe, place, parts, roles, groups) or nil
   check_panels(model, place, parts, roles, recipe.panels)
-  local out = lay(model, recipe, place, parts, roles)
+  local out = lay(model, recipe, place, parts, roles, groups)
   out.found, out.stages = found, place.list
   check.that(out.gathers or recipe.reshard == nil,
     "parallel: reshard has no effect, because this recipe gathers no weights; " ..

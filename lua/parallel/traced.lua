@@ -8,6 +8,9 @@
 -- because a pin replicates the module's result. Layers are tried in the order in which the model calls them. A chain
 -- within one member of a list, such as a block, is repeated in all members of the same shapes.
 --
+-- If the ranks do not divide a number of heads, operators split features by units. A gradient S(0, unit 64) then says that
+-- the layer's features are groups of 64, and the layer is sharded by complete groups.
+--
 -- A chain of two or more weights is sharded. A single weight is sharded if sharding saves more bytes of copies than
 -- it moves per step. The weight becomes a column or a row, whichever moves fewer bytes.
 
@@ -139,26 +142,40 @@ local function with(trace, chain)
   return roles
 end
 
+-- Reads from a gradient's SBP by which groups the features of a layer or parameter are split. Returns true if this was
+-- not known.
+local function learn(trace, u, sbp)
+  local dimension, unit = layout.split_of(sbp)
+  if not dimension or unit == 1 or trace.groups[u.path] then return false end
+  trace.groups[u.path] = u.tensor.shape[dimension + 1] // unit
+  return true
+end
+
 -- Adds to the chain the layers and parameters whose gradients are sharded in `sbp`, the result of a trial, up to and
--- including the first row layer. Returns true if there were any.
+-- including the first row layer. Returns true if the trial has changed the chain.
 local function extend(trace, chain, sbp)
-  local within, n = {}, #chain
-  for _, link in ipairs(chain) do within[link.unit] = true end
+  local within, changed = {}, false
+  for _, link in ipairs(chain) do
+    within[link.unit] = true
+    changed = learn(trace, link.unit, sbp[link.unit]) or changed
+  end
   for _, u in ipairs(trace.units) do
-    local d = sbp[u]:match("^S%((%d)%)$")
-    local role = d == "0" and u.column or d == "1" and "row"
+    local d = layout.split_of(sbp[u])
+    local role = d == 0 and u.column or d == 1 and "row"
     if role and not u.done and not within[u] then
-      chain[#chain + 1] = {unit = u, role = role}
+      chain[#chain + 1], changed = {unit = u, role = role}, true
+      learn(trace, u, sbp[u])
       if role == "row" then break end
     end
   end
-  return #chain > n
+  return changed
 end
 
 -- Returns the chain (sequence of layers that are sharded together) that begins with this unit, a layer or parameter,
 -- in this role. chain.bytes: number of bytes that the chain adds to a step.
 local function grow(trace, unit, role)
   local chain, bytes = {{unit = unit, role = role}}, nil
+  trace.groups[unit.path] = nil
   repeat
     local sbp, sums, count = try(trace, with(trace, chain))
     local more = extend(trace, chain, sbp)
@@ -237,6 +254,7 @@ local function settle(trace, chain)
   for _, copy in ipairs(copies) do
     if kept then add_roles(trace, copy, trace.roles) end
     for k, link in ipairs(copy) do
+      trace.groups[link.unit.path] = kept and trace.groups[chain[k].unit.path] or nil
       link.unit.done, link.unit.tried = kept, kept or k == 1 or link.unit.tried
       -- a module of the user's class has no pin otherwise
       if kept and chain.sums[chain[k].unit.holder] and link.unit.path == link.unit.name then
@@ -278,18 +296,19 @@ local function caller(model, input, place)
 end
 
 -- Returns the roles found (path -> role), and the decisions as lines of text. roles: the roles that are known
--- already; ranks: number of ranks of the tensor axes; entries_of(roles, place): returns the table of layouts; least:
--- least number of dimensions that a parameter must have.
-local function traced(model, input, roles, ranks, entries_of, least)
+-- already; ranks: number of ranks of the tensor axes; entries_of(roles, place, groups): returns the table of layouts;
+-- least: least number of dimensions that a parameter must have; groups: path -> number of groups of features that stay
+-- complete, to which traced() adds those that it finds.
+local function traced(model, input, roles, ranks, entries_of, least, groups)
   check.that((rille.zeros({}, {requires_grad = true}) * 1).requires_grad,
     "%s: the trace needs gradients; call rille.parallel outside of rille.no_grad", who)
   local place = meta.mesh({ranks}, 0)
   local call = caller(model, input, place)
-  local trace = {model = model, units = units_of(model, roles, least), roles = {}, found = {}, ranks = ranks, bytes = 0, module = {}}
+  local trace = {model = model, units = units_of(model, roles, least), roles = {}, groups = groups, found = {}, ranks = ranks, bytes = 0, module = {}}
   for path, m in model:named_modules() do trace.module[path] = m end
   function trace.is_known(path) return roles[path] ~= nil end
   function trace.run(more, fn)
-    return meta.replace(model, entries_of(more, place), place, function() return fn(call) end)
+    return meta.replace(model, entries_of(more, place, groups), place, function() return fn(call) end)
   end
   sort_by_call(trace)
   trace.bytes = measure(trace)

@@ -120,10 +120,10 @@ end
 -- Returns a layout for a tensor that has only dimensions 0 to axis of x. A mesh axis that shards one of these
 -- dimensions also shards the new tensor; all other mesh axes replicate it.
 local function layout_below(x, axis)
-  local sbp = {}
-  for entry in x.sbp:gsub(" order.*", ""):gmatch("[SBP]%(?%w*%)?") do
-    local d = tonumber(entry:match("^S%((%d+)%)"))
-    sbp[#sbp + 1] = d and d <= axis and entry or "B"
+  local sbp = layout.entries(x.sbp)
+  for i, entry in ipairs(sbp) do
+    local d = layout.split_of(entry)
+    sbp[i] = d and d <= axis and entry or "B"
   end
   return {placement = x.placement, sbp = sbp}
 end

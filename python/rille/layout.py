@@ -85,9 +85,13 @@ class sbp:
     partial_sum = "P"
 
     @staticmethod
-    def split(axis):
-        """Returns the distribution that splits this axis of the tensor."""
-        return f"S({axis})"
+    def split(axis, unit=1):
+        """Returns the distribution that splits this axis of the tensor into shards of complete units.
+
+        axis       axis of the tensor; negative axes count from the end
+        unit       number of adjacent elements that stay on one rank
+        """
+        return f"S({axis}, unit {unit})" if unit > 1 else f"S({axis})"
 
 
 def layout(session, place, distribution, ndim=-1):

@@ -235,11 +235,16 @@ check_partials(const struct place *p, const struct sbp *sbp)
     return 0;
 }
 
-/* Clears the fields of an SBP entry that entries of its kind do not use. */
+/* Clears the fields of an SBP entry that entries of its kind do not use, and a unit without effect. parts: size of
+ * the mesh axis. */
 static struct sbp
-sbp_canonical(struct sbp s)
+sbp_canonical(struct sbp s, int32_t parts)
 {
-    return (struct sbp){.kind = s.kind, .axis = s.kind == SBP_S ? s.axis : 0, .reduce = s.kind == SBP_P ? s.reduce : 0};
+    bool splits = s.kind == SBP_S;
+    return (struct sbp){.kind = s.kind,
+                        .axis = splits ? s.axis : 0,
+                        .reduce = s.kind == SBP_P ? s.reduce : 0,
+                        .unit = splits && s.unit > 1 && parts > 1 ? s.unit : 0};
 }
 
 /* Finds the canonical order of splitting. The order of two mesh axes matters only if they split the same dimension.
@@ -274,7 +279,7 @@ layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const 
 
     TRY(check_partials(p, sbp));
     if (order) TRY(check_axis_order(p, order));
-    for (int i = 0; i < p->naxis; i++) key.sbp[i] = sbp_canonical(sbp[i]);
+    for (int i = 0; i < p->naxis; i++) key.sbp[i] = sbp_canonical(sbp[i], p->axis[i]);
     order_canonical(p, key.sbp, order ? order : mesh_order, key.order);
     *out = table_find(&a->layouts, layout_hash(&key), layout_same, &key);
     if (*out) return 0;
@@ -284,6 +289,19 @@ layout_new(struct atlas *a, const struct place *p, const struct sbp *sbp, const 
     table_add(&a->layouts, layout_hash(l), l);
     *out = l;
     return 0;
+}
+
+int
+layout_settle(struct atlas *a, const struct type *t, const struct layout **l)
+{
+    struct sbp sbp[MAX_AXIS];
+    bool units = false;
+    TRY(layout_fits(*l, t));
+    for (int i = 0; i < (*l)->place->naxis; i++) units = units || (*l)->sbp[i].unit;
+    if (!units) return 0;
+    memcpy(sbp, (*l)->sbp, sizeof sbp);
+    layout_drop_units((*l)->place, t, (*l)->order, sbp);
+    return layout_new(a, (*l)->place, sbp, (*l)->order, l);
 }
 
 const struct layout *

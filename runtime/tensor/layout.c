@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include <inttypes.h>
+
 const char *
 reduce_text(enum reduce r)
 {
@@ -19,28 +21,60 @@ reduce_text(enum reduce r)
     return text[r];
 }
 
-void
-shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi)
+int64_t
+shard_unit(int64_t n, int32_t unit)
 {
-    int64_t least = n / parts, longer = n % parts;
+    return unit > 1 && n % unit == 0 ? unit : 1;
+}
+
+void
+shard_range(int64_t n, int32_t unit, int64_t parts, int64_t i, int64_t *lo, int64_t *hi)
+{
+    int64_t size = shard_unit(n, unit), least = n / size / parts, longer = n / size % parts;
     assert(parts > 0 && i >= 0 && i < parts);
-    *lo = i * least + MIN(i, longer);
-    *hi = *lo + least + (i < longer);
+    *lo = (i * least + MIN(i, longer)) * size;
+    *hi = *lo + (least + (i < longer)) * size;
+}
+
+void
+layout_drop_units(const struct place *p, const struct type *t, const uint8_t *order, struct sbp *sbp)
+{
+    int64_t parts[MAX_DIM];
+    bool equal[MAX_DIM]; /* true: the axes so far split the dimension into equal shards of complete units */
+    for (int d = 0; d < t->ndim; d++) parts[d] = 1, equal[d] = true;
+    for (int i = 0; i < p->naxis; i++) {
+        struct sbp *s = &sbp[order[i]];
+        if (s->kind != SBP_S) continue;
+        int64_t n = t->dim[s->axis], unit = shard_unit(n, s->unit);
+        parts[s->axis] *= p->axis[order[i]];
+        equal[s->axis] = equal[s->axis] && n / unit % parts[s->axis] == 0;
+        if (equal[s->axis] || p->axis[order[i]] == 1) s->unit = 0;
+    }
+}
+
+/* Fails because entry s of the layout does not fit the type. */
+static int
+refuse_entry(const struct layout *l, struct sbp s, const struct type *t)
+{
+    struct str text = {0}, shape = {0};
+    layout_print(l, &text);
+    shape_print(t, &shape);
+    int status = s.axis >= t->ndim
+                     ? fail(E_SBP, "%s splits axis %d, but shape %s has %d axes", str_text(&text), s.axis,
+                            str_text(&shape), t->ndim)
+                     : fail(E_SBP, "%s: the unit must divide axis %d of shape %s, expected a divisor of %" PRId64,
+                            str_text(&text), s.axis, str_text(&shape), t->dim[s.axis]);
+    str_free(&text);
+    str_free(&shape);
+    return status;
 }
 
 int
 layout_fits(const struct layout *l, const struct type *t)
 {
     for (int i = 0; i < l->place->naxis; i++) {
-        if (l->sbp[i].kind != SBP_S || l->sbp[i].axis < t->ndim) continue;
-        struct str text = {0}, shape = {0};
-        layout_print(l, &text);
-        shape_print(t, &shape);
-        int status = fail(E_SBP, "%s splits axis %d, but shape %s has %d axes", str_text(&text), l->sbp[i].axis,
-                          str_text(&shape), t->ndim);
-        str_free(&text);
-        str_free(&shape);
-        return status;
+        struct sbp s = l->sbp[i];
+        if (s.kind == SBP_S && (s.axis >= t->ndim || (s.unit && t->dim[s.axis] % s.unit))) return refuse_entry(l, s, t);
     }
     return 0;
 }
@@ -59,7 +93,7 @@ layout_box(const struct layout *l, const struct type *t, int pos, struct box *ou
         if (l->sbp[m].kind != SBP_S) continue;
         assert(d < t->ndim);
         int64_t base = out->lo[d];
-        shard_range(out->hi[d] - base, l->place->axis[m], coord[m], &out->lo[d], &out->hi[d]);
+        shard_range(out->hi[d] - base, l->sbp[m].unit, l->place->axis[m], coord[m], &out->lo[d], &out->hi[d]);
         out->lo[d] += base;
         out->hi[d] += base;
     }
@@ -194,7 +228,7 @@ box_intersect(const struct box *a, const struct box *b, int ndim, struct box *ou
 
 /* Prints and parses layouts and placements.
  *
- *   sbp    = "S(" integer ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
+ *   sbp    = "S(" integer [", unit" integer] ")" | "B" | "P" | "P(" ("sum" | "max" | "min") ")"
  *   layout = (sbp | "(" sbp {"," sbp} ")") ["order" "(" integer {"," integer} ")"]
  *
  * Spaces may separate words. A parsing function advances the cursor and returns true if it found its words. Only
@@ -228,7 +262,9 @@ place_print(const struct place *p, struct str *s)
 void
 sbp_print(struct sbp s, struct str *out)
 {
-    if (s.kind == SBP_S)
+    if (s.kind == SBP_S && s.unit)
+        str_addf(out, "S(%d, unit %d)", s.axis, (int)s.unit);
+    else if (s.kind == SBP_S)
         str_addf(out, "S(%d)", s.axis);
     else if (s.kind == SBP_B)
         str_add(out, "B");
@@ -287,7 +323,7 @@ take_integer(struct cursor *c, int *out)
     const char *first;
     skip_layout_spaces(c);
     first = c->at;
-    for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 6; c->at++) *out = *out * 10 + (*c->at - '0');
+    for (*out = 0; *c->at >= '0' && *c->at <= '9' && c->at - first < 9; c->at++) *out = *out * 10 + (*c->at - '0');
     if (minus) *out = -*out;
     return c->at > first;
 }
@@ -310,6 +346,16 @@ take_reduce(struct cursor *c, uint8_t *out)
     return false;
 }
 
+/* Parses the unit of S( ), if there is one. */
+static bool
+take_unit(struct cursor *c, struct sbp *out)
+{
+    int unit = 1;
+    bool fits = !accept_word(c, ",") || (accept_word(c, "unit") && take_integer(c, &unit) && unit > 0);
+    out->unit = unit > 1 ? unit : 0;
+    return fits;
+}
+
 /* Parses one entry. *axis: the number in S( ), which may be negative. */
 static bool
 take_sbp(struct cursor *c, struct sbp *out, int *axis)
@@ -322,7 +368,7 @@ take_sbp(struct cursor *c, struct sbp *out, int *axis)
     }
     if (accept_word(c, "S")) {
         out->kind = SBP_S;
-        return accept_word(c, "(") && take_integer(c, axis) && accept_word(c, ")");
+        return accept_word(c, "(") && take_integer(c, axis) && take_unit(c, out) && accept_word(c, ")");
     }
     if (!accept_word(c, "P")) return false;
     out->kind = SBP_P;

@@ -5,12 +5,14 @@
  *
  * A split of n over p shards is always balanced: the first n mod p shards have one extra element (shard_range). If
  * several mesh axes split one dimension, `order` is the order of splitting: each axis splits the ranges that the
- * preceding axis has made.
+ * preceding axis has made. A split with a unit u counts blocks of u elements instead of elements: S(0, unit 64)
+ * splits 192 elements on 2 ranks into 128 and 64, and so never cuts an attention head of 64.
  *
- * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); `order` is the lexicographically least
- * permutation in which the axes that split one dimension have the same relative order. Layouts on meshes of
- * different shape are never equal, even if every device holds the same box; layout_same_boxes() compares the
- * boxes. */
+ * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); a unit of 1, and a unit on a mesh axis of
+ * one rank, is 0; `order` is the lexicographically least permutation in which the axes that split one dimension have
+ * the same relative order. Layouts on meshes of different shape are never equal, even if every device holds the same
+ * box; layout_same_boxes() compares the boxes. A layout does not know the size of a dimension, so a unit that
+ * changes nothing is dropped where the size is known (layout_drop_units). */
 #ifndef RILLE_RUNTIME_LAYOUT_H
 #define RILLE_RUNTIME_LAYOUT_H
 
@@ -26,6 +28,8 @@ struct sbp {
     uint8_t kind;   /* kind of the entry: a value of enum sbp_kind */
     uint8_t axis;   /* S: the tensor dimension that the entry splits */
     uint8_t reduce; /* P: RED_SUM, RED_MAX or RED_MIN */
+    uint8_t zero;   /* always 0, so that memcmp() compares entries */
+    int32_t unit;   /* S: number of adjacent elements that the split keeps together; 0: 1 */
 };
 
 /* A placement: devices of one kind, arranged as a mesh. device.h describes the kinds; a placement stores only the
@@ -57,20 +61,30 @@ struct atlas; /* placements and layouts of a session, each stored once */
 
 void place_print(const struct place *p, struct str *s); /* prints "cpu[[0, 1], [2, 3]]" */
 
-/* Checks that every S names a dimension of this type. E_SBP. */
+/* Checks that every S names a dimension of this type, and that the unit of the S divides the dimension. E_SBP. */
 int layout_fits(const struct layout *l, const struct type *t);
 
-/* Print and parse layouts: "S(0)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". "B" alone stands for B on every mesh
- * axis. With ndim >= 0, parsing accepts S(-1), too. Errors quote the text. To parse entries one by one, call
+/* Checks that *l fits the type (layout_fits), and replaces *l by the layout without units that change nothing. E_SBP.
+ */
+int layout_settle(struct atlas *a, const struct type *t, const struct layout **l);
+
+/* Print and parse layouts: "S(0)", "S(0, unit 64)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". "B" alone stands for B on
+ * every mesh axis. With ndim >= 0, parsing accepts S(-1), too. Errors quote the text. To parse entries one by one, call
  * sbp_parse for each, then layout_new. */
 void sbp_print(struct sbp s, struct str *out);
 void layout_print(const struct layout *l, struct str *out);
 int sbp_parse(const char *text, int ndim, struct sbp *out);
 int layout_parse(struct atlas *a, const struct place *p, const char *text, int ndim, const struct layout **out);
 
-/* Returns the range of elements *lo <= k < *hi of shard i, if n elements are split into `parts` balanced shards. The
- * range is empty if there are more shards than elements. */
-void shard_range(int64_t n, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
+/* Returns the number of elements that a split of n elements with this unit keeps together: the unit, or 1 if the unit
+ * is 0 or does not divide n. */
+int64_t shard_unit(int64_t n, int32_t unit);
+/* Returns the range of elements *lo <= k < *hi of shard i, if n elements are split into `parts` balanced shards of
+ * blocks of shard_unit(n, unit) elements. The range is empty if there are more shards than blocks. */
+void shard_range(int64_t n, int32_t unit, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
+/* Sets the unit to 0 in each entry of a layout of type t whose shards are equal with and without the unit. order:
+ * cutting order. */
+void layout_drop_units(const struct place *p, const struct type *t, const uint8_t *order, struct sbp *sbp);
 /* Returns the box that mesh position `pos` holds of a tensor with global type t. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);
 /* Returns the dtype in which a rank stores elements of dtype d: f32 for an addend of a sum of bf16 or f16,

@@ -738,7 +738,7 @@ test_text(struct rille_session *s)
         for (int k = 0; k < 2; k++) {
             const struct place *p;
             int32_t two = 2, rank[] = {2 * k, 2 * k + 1};
-            struct sbp sbp = {k ? SBP_B : SBP_S, 0, 0};
+            struct sbp sbp = {.kind = k ? SBP_B : SBP_S};
             assert(place_new(s->atlas, DEV_CPU, 1, &two, rank, &p) == 0 &&
                    layout_new(s->atlas, p, &sbp, NULL, &l[k]) == 0);
         }

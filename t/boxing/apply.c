@@ -28,9 +28,9 @@ holds_index(const struct layout *l, const struct type *t, const int32_t *coord, 
     for (int i = 0; i < l->place->naxis; i++) {
         int a = l->order[i], parts = l->place->axis[a];
         if (l->sbp[a].kind != SBP_S || l->sbp[a].axis != d) continue;
-        int64_t at = lo;
+        int64_t at = lo, unit = l->sbp[a].unit && n % l->sbp[a].unit == 0 ? l->sbp[a].unit : 1;
         for (int part = 0; part < parts; part++) {
-            int64_t size = n / parts + (part < n % parts);
+            int64_t size = (n / unit / parts + (part < n / unit % parts)) * unit;
             if (part == coord[a]) {
                 lo = at;
                 n = size;
@@ -401,6 +401,32 @@ every_pair(const struct place *p, int ndim, int nkind, const char *what)
     finish(what, before);
 }
 
+/* Checks every pair of layouts with a unit on one side or on both. */
+static void
+every_pair_of_units(const struct place *p, int32_t unit, const char *what)
+{
+    int before = nfailed_pairs, n = layouts_of(p, 1, 1, from_list);
+    static const int64_t longer[] = {4, 6, 9, 12, 18, 20};
+    for (int i = 0; i < n; i++) {
+        struct sbp sbp[MAX_AXIS];
+        for (int a = 0; a < MAX_AXIS; a++) {
+            sbp[a] = from_list[i]->sbp[a];
+            sbp[a].unit = unit;
+        }
+        if (layout_new(atlas, p, sbp, from_list[i]->order, &to_list[i])) diag("%s", err_text());
+    }
+    for (size_t k = 0; k < countof(longer); k++) {
+        struct type t = type_of(DT_BF16, 1, &longer[k]);
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) {
+                check_pair(&t, from_list[i], to_list[j]);
+                check_pair(&t, to_list[i], from_list[j]);
+                check_pair(&t, to_list[i], to_list[j]);
+            }
+    }
+    finish(what, before);
+}
+
 static void
 draw_pairs(const struct place *p, const struct place *q, long n, const char *what)
 {
@@ -592,6 +618,11 @@ main(void)
     if (share_next()) every_pair(mesh(2, 2, 0), 2, 3, "every pair on 2 x 2, matrices");
     if (share_next()) every_pair(mesh(2, 3, 0), 2, 1, "every pair on 2 x 3, matrices");
     if (share_next()) every_pair(mesh(2, 2, 2), 1, 3, "every pair on 2 x 2 x 2, vectors");
+    if (share_next()) every_pair_of_units(mesh(2, 0, 0), 2, "every pair on 2 ranks, units of 2");
+    if (share_next()) every_pair_of_units(mesh(3, 0, 0), 2, "every pair on 3 ranks, units of 2");
+    if (share_next()) every_pair_of_units(mesh(4, 0, 0), 3, "every pair on 4 ranks, units of 3");
+    if (share_next()) every_pair_of_units(mesh(2, 2, 0), 2, "every pair on 2 x 2, units of 2");
+    if (share_next()) every_pair_of_units(mesh(2, 3, 0), 3, "every pair on 2 x 3, units of 3");
     if (more > 1) {
         if (share_next()) every_pair(mesh(3, 0, 0), 3, 3, "every pair on 3 ranks, three dimensions");
         if (share_next()) every_pair(mesh(2, 2, 0), 3, 1, "every pair on 2 x 2, three dimensions");

@@ -88,7 +88,7 @@ static void
 move_twice(struct train *t)
 {
     const struct rille_layout *near = train_layout(t, 0, "B"), *far = train_layout(t, 1, "B");
-    struct rille_tensor *x = train_tensor(t, ROWS, WIDTH, 0, "S(0)", 5), *there, *back, *at_once, *sum;
+    struct rille_tensor *x = train_tensor(t, ROWS, WIDTH, 0, "S(1, unit 2)", 5), *there, *back, *at_once, *sum;
     must(rille_tensor_to_global(x, far, &there), "there");
     must(rille_tensor_to_global(there, near, &back), "and back");
     must(rille_tensor_to_global(x, near, &at_once), "at once");

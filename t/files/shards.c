@@ -62,7 +62,7 @@ cut(struct written *w, const int64_t cuts[3])
     for (int64_t i = 0; i < cuts[0] * cuts[1] * cuts[2]; i++) {
         int64_t at[3] = {i / cuts[2] / cuts[1], i / cuts[2] % cuts[1], i % cuts[2]};
         struct box b = {0};
-        for (int d = 0; d < 3; d++) shard_range(shape[d], cuts[d], at[d], &b.lo[d], &b.hi[d]);
+        for (int d = 0; d < 3; d++) shard_range(shape[d], 0, cuts[d], at[d], &b.lo[d], &b.hi[d]);
         if (box_numel(&b, 3)) put_box(w, &b);
     }
 }

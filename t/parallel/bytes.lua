@@ -36,10 +36,7 @@ end
 
 -- Parses a layout text: "(P, S(0)) order (1, 0)" -> {"P", "S(0)", order = {1, 0}}.
 local function entries_of(sbp)
-  local list = {}
-  for letter, axis in sbp:gsub(" order.*", ""):gmatch("([SBP])%(?(%d?)") do
-    list[#list + 1] = axis ~= "" and ("%s(%s)"):format(letter, axis) or letter
-  end
+  local list = require "rille.base.layout".entries(sbp)
   local order = sbp:match("order %((.*)%)")
   if order then
     list.order = {}
@@ -139,6 +136,16 @@ tap.group("1D", function()
     local function formula(Th) return 8 * (p - 1) * (Th // p) end
     expect("1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
     expect("1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4), {{1, p, 1}, table.unpack(rest)})
+  end
+  -- Tries numbers of heads that the ranks do not divide. Heads stay complete, so nothing else moves.
+  for _, heads in ipairs{3, 5, 7, 9} do
+    for p = 2, 4 do
+      local sizes, rest = {2, 4 * p, 12 * heads, heads}, {{p, 1}, {1, p}, {1, 1, p}}
+      local function formula(Th) return 8 * (p - 1) * (Th // p) end
+      expect(heads .. " heads, 1D", {p}, {tensor = 0}, sizes, formula, 4, 0, {["all-reduce"] = 4}, {{1, 1, 1}, table.unpack(rest)})
+      expect(heads .. " heads, 1D with sequence", {p}, {tensor = 0, sequence = true}, sizes, formula, 8, 0, pairs_of(4),
+        {{1, p, 1}, table.unpack(rest)})
+    end
   end
   -- Tries more tokens than the width. A rule that looked at each product alone would then move weights instead of
   -- activations.

@@ -1,8 +1,9 @@
 -- heads.lua - tests tensor parallelism of attention if the number of ranks does not divide the numbers of heads.
 --
 -- A Llama with 1, 2, 3, 5 or 8 heads of keys and values, and one or two query heads for each, runs on 2, 3, 4, 6 and
--- 8 ranks. Loss and gradients must equal those of one device, and so must ids that are generated with caches. Heads
--- of keys and values are split if the number of ranks divides their number; otherwise they are replicated.
+-- 8 ranks. Loss and gradients must equal those of one device, and so must ids that are generated with caches. No head
+-- is divided. Heads of keys and values are replicated if the ranks divide the number of query heads but not theirs, or if
+-- there are fewer of them than ranks and than query heads.
 -- The same holds for an attention module of a user's class, whose roles come from the class, from the class with its
 -- numbers of heads, from a table of names, or from a trace.
 local tap = dofile("t/lib/tap.lua")
@@ -43,7 +44,10 @@ for _, kv_heads in ipairs{1, 2, 3, 5, 8} do
         local P = ranks(n)
         m:to_global{placement = P, sbp = "B"}
         local layouts = rille.parallel(m, {tensor = 0, sequence = case % 2 == 0})
-        tap.is(layouts["layers.0.attention.k_proj.weight"].sbp, kv_heads % n == 0 and "S(0)" or "B", name .. "layout of keys")
+        local uneven, few = kv_heads * group % n ~= 0, kv_heads < n and group > 1
+        local cut = kv_heads * group > 1 and uneven and not few
+        local keys = kv_heads % n == 0 and "S(0)" or cut and "S(0, unit 4)" or "B"
+        tap.is(layouts["layers.0.attention.k_proj.weight"].sbp, keys, name .. "layout of keys")
         local got, new_ids = results(m, P)
         tap.near(got, want, name .. "loss and gradients", 1e-4, 1e-6)
         tap.is(new_ids, ids, name .. "generated ids")
@@ -105,7 +109,10 @@ for _, h in ipairs{{3, 1}, {3, 3}, {5, 1}, {5, 5}, {6, 3}, {7, 7}, {9, 3}} do
         local x, m, P = rille.randn({2, 5, 4 * h[1]}, {dtype = "f64"}), own(h[1], h[2], way[2]), ranks(n)
         local want = trained(own(h[1], h[2]), ranks(1), x)
         m:to_global{placement = P, sbp = "B"}
-        rille.parallel(m, tap.with({tensor = 0}, {layers = way[3].layers, input = way[3].input and x}))
+        local layouts = rille.parallel(m, tap.with({tensor = 0}, {layers = way[3].layers, input = way[3].input and x}))
+        if way[3].input and h[1] % n ~= 0 then
+          tap.ok(layouts["a.o.weight"].sbp:find("^S%(1, unit %d+%)$"), ("%d, %d heads on %d ranks: a trace finds the heads"):format(h[1], h[2], n), layouts["a.o.weight"].sbp)
+        end
         tap.near(trained(m, P, x), want, ("%d, %d heads of a user's class on %d ranks, roles by %s"):format(h[1], h[2], n, way[1]), 1e-9, 1e-12)
       end
     end

@@ -20,7 +20,8 @@ static int nlayout;
 static void
 add_layouts(struct rille_session *s, int naxis, const int32_t *axis)
 {
-    static const struct sbp entry[] = {{SBP_S, 0, 0}, {SBP_S, 1, 0}, {SBP_B, 0, 0}, {SBP_P, 0, RED_SUM}};
+    static const struct sbp entry[] = {
+        {.kind = SBP_S}, {.kind = SBP_S, .axis = 1}, {.kind = SBP_B}, {.kind = SBP_P, .reduce = RED_SUM}};
     int32_t rank[DEVICES];
     const struct place *p;
     for (int i = 0; i < DEVICES; i++) rank[i] = i;

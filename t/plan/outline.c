@@ -232,7 +232,7 @@ static void
 contracts(struct rille_session *s)
 {
     static const int32_t ranks[][2] = {{0, 1}, {1, 0}, {0, 2}, {2, 3}}, axis = 2;
-    static const struct sbp entry[] = {{SBP_S, 0, RED_NONE}, {SBP_S, 1, RED_NONE}, {SBP_B, 0, RED_NONE}};
+    static const struct sbp entry[] = {{.kind = SBP_S}, {.kind = SBP_S, .axis = 1}, {.kind = SBP_B}};
     enum { LAYOUTS = countof(ranks) * countof(entry) };
     const struct layout *l[LAYOUTS];
     const struct place *p;

@@ -31,12 +31,16 @@ place_of(size_t mesh)
     return p;
 }
 
-/* Returns the SBP entry number e of a mesh axis: S(0), S(1), B or P. */
-enum { NENTRY = 4 };
+/* Returns the SBP entry number e of a mesh axis: S(0), S(1), S(0, unit 2), B or P. */
+enum { NENTRY = 5 };
 static struct sbp
 entry(int e)
 {
-    static const struct sbp all[NENTRY] = {{SBP_S, 0, 0}, {SBP_S, 1, 0}, {SBP_B, 0, 0}, {SBP_P, 0, RED_SUM}};
+    static const struct sbp all[NENTRY] = {{.kind = SBP_S},
+                                           {.kind = SBP_S, .axis = 1},
+                                           {.kind = SBP_S, .unit = 2},
+                                           {.kind = SBP_B},
+                                           {.kind = SBP_P, .reduce = RED_SUM}};
     return all[e];
 }
 
@@ -73,17 +77,18 @@ test_range(void)
 {
     int wrong = 0;
     for (int64_t n = 0; n < 40; n++)
-        for (int64_t parts = 1; parts < 12; parts++) {
-            int64_t end = 0;
-            for (int64_t i = 0; i < parts; i++) {
-                int64_t lo, hi;
-                shard_range(n, parts, i, &lo, &hi);
-                wrong += lo != end || hi - lo != n / parts + (i < n % parts);
-                end = hi;
+        for (int32_t unit = 0; unit < 6; unit++)
+            for (int64_t parts = 1; parts < 12; parts++) {
+                int64_t end = 0, block = unit && n % unit == 0 ? unit : 1, blocks = n / block;
+                for (int64_t i = 0; i < parts; i++) {
+                    int64_t lo, hi;
+                    shard_range(n, unit, parts, i, &lo, &hi);
+                    wrong += lo != end || hi - lo != (blocks / parts + (i < blocks % parts)) * block;
+                    end = hi;
+                }
+                wrong += end != n;
             }
-            wrong += end != n;
-        }
-    is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one element more");
+    is_int(wrong, 0, "shards are balanced and contiguous and end at n; the first n mod p have one unit more");
 }
 
 /* Returns true if mesh position pos holds the element. Computes this without the code under test, by applying the
@@ -98,10 +103,11 @@ holds(const struct layout *l, const struct sbp *sbp, const uint8_t *order, const
     for (int i = 0; i < l->place->naxis; i++) {
         int m = order[i], d = sbp[m].axis;
         if (sbp[m].kind != SBP_S) continue;
-        int64_t parts = l->place->axis[m], least = size[d] / parts, longer = size[d] % parts;
+        int64_t unit = sbp[m].unit && size[d] % sbp[m].unit == 0 ? sbp[m].unit : 1;
+        int64_t parts = l->place->axis[m], least = size[d] / unit / parts, longer = size[d] / unit % parts;
         int64_t first = 0, part = 0;
-        while (part < coord[m]) first += least + (part++ < longer);
-        size[d] = least + (coord[m] < longer);
+        while (part < coord[m]) first += (least + (part++ < longer)) * unit;
+        size[d] = (least + (coord[m] < longer)) * unit;
         if (at[d] < first || at[d] >= first + size[d]) return false;
         at[d] -= first;
     }
@@ -213,11 +219,50 @@ test_canonical(void)
 
     const struct place *p = place_of(1);
     const struct layout *a, *b;
-    layout_new(atlas, p, &(struct sbp){SBP_B, 5, RED_MAX}, NULL, &a);
+    layout_new(atlas, p, &(struct sbp){.kind = SBP_B, .axis = 5, .reduce = RED_MAX, .unit = 3}, NULL, &a);
     ok(a == layout_broadcast(atlas, p), "fields that a kind does not use are cleared");
-    layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MAX}, NULL, &a);
-    layout_new(atlas, p, &(struct sbp){SBP_P, 0, RED_MIN}, NULL, &b);
+    layout_new(atlas, p, &(struct sbp){.kind = SBP_P, .reduce = RED_MAX}, NULL, &a);
+    layout_new(atlas, p, &(struct sbp){.kind = SBP_P, .reduce = RED_MIN}, NULL, &b);
     ok(a != b && layout_partial(a) == RED_MAX && layout_has_partial(b), "P(max) and P(min) are different layouts");
+}
+
+/* ---- units that change nothing ---- */
+
+static int64_t wrong_drop, wrong_kept, drops;
+
+/* Drops the units of a layout for each size of the split dimension. The boxes must stay. A unit must go if the shards
+ * of this axis and of the axes before it are equal. */
+static void
+visit_units(const struct layout *l, const struct sbp *sbp, const uint8_t *order)
+{
+    UNUSED(sbp);
+    UNUSED(order);
+    for (int64_t n = 0; n < 25; n++) {
+        struct type t = type_of(DT_F32, 2, (int64_t[]){n, 5});
+        struct sbp fewer[MAX_AXIS];
+        const struct layout *plain;
+        int64_t parts = 1;
+        memcpy(fewer, l->sbp, sizeof fewer);
+        layout_drop_units(l->place, &t, l->order, fewer);
+        if (layout_new(atlas, l->place, fewer, l->order, &plain)) return;
+        wrong_drop += plain != l && !layout_partial(l) && !layout_same_boxes(plain, l, &t);
+        for (int i = 0; i < l->place->naxis; i++) {
+            int a = l->order[i];
+            if (l->sbp[a].kind != SBP_S || l->sbp[a].axis != 0) continue;
+            parts *= l->place->axis[a];
+            wrong_kept += n % (2 * parts) == 0 && fewer[a].unit;
+            drops += l->sbp[a].unit && !fewer[a].unit;
+        }
+    }
+}
+
+static void
+test_units(void)
+{
+    each_layout(visit_units);
+    diag("%lld units dropped", (long long)drops);
+    is_int(wrong_drop, 0, "without the units that change nothing, every device has the same box");
+    is_int(wrong_kept, 0, "a unit that divides evenly is dropped");
 }
 
 /* ---- layouts of equal shards under two names ---- */
@@ -230,7 +275,7 @@ test_merge(void)
         for (int32_t b = 1; b <= 4; b++)
             for (int64_t n = 0; n < 40; n++) {
                 static const int32_t rank[16] = {9, 2, 4, 7, 0, 1, 3, 5, 6, 8, 10, 11, 12, 13, 14, 15};
-                static const struct sbp split[2] = {{SBP_S, 0, 0}, {SBP_S, 0, 0}};
+                static const struct sbp split[2] = {{.kind = SBP_S}, {.kind = SBP_S}};
                 const struct place *p, *q;
                 const struct layout *two, *one;
                 struct type t = type_of(DT_F32, 1, &n);
@@ -316,6 +361,15 @@ static const struct {
     {MESH_2, "S(0)", "S(0)"},
     {MESH_2, "S(-1)", "S(1)"},
     {MESH_2, " S ( 1 ) ", "S(1)"},
+    {MESH_2, "S(0, unit 64)", "S(0, unit 64)"},
+    {MESH_2, "S( -1 ,unit 3 )", "S(1, unit 3)"},
+    {MESH_2, "S(0, unit 1)", "S(0)"},
+    {MESH_22, "(S(0, unit 2), S(0)) order (1, 0)", "(S(0, unit 2), S(0)) order (1, 0)"},
+    {MESH_2, "S(0, unit 0)", "error"},
+    {MESH_2, "S(0, unit -2)", "error"},
+    {MESH_2, "S(0, unit)", "error"},
+    {MESH_2, "S(0, 2)", "error"},
+    {MESH_2, "S(0,)", "error"},
     {MESH_2, "B", "B"},
     {MESH_2, "P", "P"},
     {MESH_2, "P(sum)", "P"},
@@ -389,6 +443,11 @@ test_text(void)
     struct type flat = type_of(DT_F32, 1, (int64_t[]){4}), deep = type_of(DT_F32, 2, (int64_t[]){4, 4});
     ok(layout_fits(l, &flat) == E_SBP && layout_fits(l, &deep) == 0,
        "a layout fits a tensor that has the dimensions that the layout splits");
+    layout_parse(atlas, place_of(MESH_2), "S(1, unit 3)", -1, &l);
+    struct type divides = type_of(DT_F32, 2, (int64_t[]){4, 6});
+    ok(layout_fits(l, &divides) == 0 && layout_fits(l, &deep) == E_SBP, "a unit must divide the dimension");
+    is_str(err_text(), "S(1, unit 3): the unit must divide axis 1 of shape {4, 4}, expected a divisor of 4",
+           "the message names layout, axis and shape");
 }
 
 /* ---- placements ---- */
@@ -459,6 +518,7 @@ main(void)
     test_range();
     test_shards();
     test_canonical();
+    test_units();
     test_merge();
     test_same_boxes();
     test_text();

@@ -77,8 +77,9 @@ laid_out_so(const struct sound *s, const struct sig *g, const struct layout *con
     for (int k = 0; k < s->rule.nin; k++) {
         if (!given[k] || g->v[k].kind != SBP_S) continue;
         struct sbp was = given[k]->sbp[x];
-        same += was.kind == SBP_S && was.axis == g->v[k].axis;
-        other += was.kind == SBP_P || (was.kind == SBP_S && was.axis != g->v[k].axis);
+        bool is = sig_entry_is(given[k], &s->sample.in[k], x, g->v[k]);
+        same += is;
+        other += was.kind == SBP_P || (was.kind == SBP_S && !is);
     }
     return g->factor >= 0 && same && !other;
 }
@@ -167,20 +168,22 @@ choose_naively(struct sound *s, const struct place *p, const struct layout *cons
     return best;
 }
 
-/* Returns a random layout for a tensor of ndim dimensions; its axes split in mesh order. plain: without partial values.
- */
+/* Returns a random layout for a tensor; its axes split in mesh order, some by units. plain: without partial values. */
 static const struct layout *
-random_layout(struct sound *s, const struct place *p, int ndim, bool plain)
+random_layout(struct sound *s, const struct place *p, const struct type *t, bool plain)
 {
     struct sbp v[MAX_AXIS];
-    int kind = RED_SUM + (int)(next_random(&s->random) % 3);
+    static const uint8_t mesh_order[MAX_AXIS] = {0, 1, 2, 3, 4, 5};
+    int ndim = t->ndim, kind = RED_SUM + (int)(next_random(&s->random) % 3);
     for (int x = 0; x < p->naxis; x++) {
         int i = (int)(next_random(&s->random) % (uint64_t)(ndim + (plain ? 1 : 2)));
-        v[x] = i < ndim    ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)i}
+        int32_t unit = plain && next_random(&s->random) % 3 == 0 ? 2 : 0;
+        v[x] = i < ndim    ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)i, .unit = unit}
                : i == ndim ? (struct sbp){.kind = SBP_B}
                            : (struct sbp){.kind = SBP_P, .reduce = (uint8_t)kind};
     }
     const struct layout *l;
+    layout_drop_units(p, t, mesh_order, v);
     layout_new(s->atlas, p, v, NULL, &l);
     return l;
 }
@@ -193,6 +196,7 @@ is_best(struct sound *s, const struct place *p, const struct layout *const *give
     struct sig_choice all;
     struct sig_candidate got;
     s->sample.call.layout = given;
+    sound_list(s, p, given);
     struct naive want = choose_naively(s, p, given, NULL);
     struct sig_question q = {s->atlas, p, &s->sample.call, &s->rule, price, NULL};
     if (sig_choose(&s->arena, &q, &got) || sig_list_all(&s->arena, &q, &all)) return want.nlegal == 0;
@@ -235,7 +239,7 @@ test_choice(const struct op *op, uint64_t seed)
             if (sound_start(&s, op, op->sample[i], seed + (uint64_t)n)) diag("%s", err_text());
             const struct place *p = sound_place(&s, on[n / 2].naxis, on[n / 2].axis);
             for (int k = 0; k < s.rule.nin; k++)
-                if (!s.rule.operand[k].ignored) given[k] = random_layout(&s, p, s.sample.in[k].ndim, n % 2);
+                if (!s.rule.operand[k].ignored) given[k] = random_layout(&s, p, &s.sample.in[k], n % 2);
             bool large = p->naxis == 3 && (s.noperand > 3 || s.list.nsig > 12), good = large || is_best(&s, p, given);
             if (!good) diag("%s %s on mesh %d", op->name, op->sample[i], n / 2);
             wrong += !good;
@@ -257,7 +261,7 @@ test_by_pairs(uint64_t seed)
     const struct place *p = sound_place(&s, 4, axis);
     for (int n = 0; n < 6; n++, tried++) {
         const struct layout *given[2];
-        for (int k = 0; k < 2; k++) given[k] = random_layout(&s, p, s.sample.in[k].ndim, false);
+        for (int k = 0; k < 2; k++) given[k] = random_layout(&s, p, &s.sample.in[k], false);
         struct sig_candidate got;
         struct sig_choice all;
         s.sample.call.layout = given;

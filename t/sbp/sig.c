@@ -188,16 +188,18 @@ test_merged(void)
            "only the major factor of each dimension may be split");
     is_str(legal_on(op_find("reshape"), "f32{4,3} shape=2,2,3", 1, two), "S(0) -> S(0) | S(1) -> S(2) | B -> B",
            "a factor that is alone in its dimension may be split");
-    is_str(legal_on(op_find("reshape"), "f32{6,2} shape=3,4", 1, two), "B -> B",
-           "splits of 3 x 2 and of 6 do not coincide");
-    is_str(legal_on(op_find("reshape"), "f32{6} shape=3,2", 1, two), "B -> B",
-           "a major factor whose split does not coincide may not be split");
+    is_str(legal_on(op_find("reshape"), "f32{6,2} shape=3,4", 1, two), "S(0, unit 2) -> S(0) | B -> B",
+           "splits of 3 x 2 and of 6 coincide with units");
+    is_str(legal_on(op_find("reshape"), "f32{6} shape=3,2", 1, two), "S(0, unit 2) -> S(0) | B -> B",
+           "a major factor whose split does not divide evenly gives its dimension a unit");
     is_str(legal_on(op_find("reshape"), "f32{6} shape=3,2", 1, three), "S(0) -> S(0) | B -> B",
            "a major factor whose split coincides may be split");
-    is_str(legal_on(op_find("reshape"), "f32{6} shape=2,3", 1, four), "B -> B", "empty shards must coincide, too");
+    is_str(legal_on(op_find("reshape"), "f32{6} shape=2,3", 1, four), "S(0, unit 3) -> S(0) | B -> B",
+           "shards may be empty");
     is_str(legal_on(op_find("reshape"), "f32{12} shape=2,2,3", 2, two_two),
-           "(S(0), S(0)) -> (S(0), S(1)) | (S(0), B) -> (S(0), B) | (B, S(0)) -> (B, S(0)) | (B, B) -> (B, B)",
-           "the second split continues in the next factor");
+           "(S(0), S(0, unit 6)) -> (S(0), S(0)) | (S(0), S(0)) -> (S(0), S(1)) | (S(0), B) -> (S(0), B) | "
+           "(B, S(0)) -> (B, S(0)) | (B, B) -> (B, B)",
+           "the second split continues in the next factor, or leaves ranks without elements");
     is_str(legal_on(op_find("reshape"), "f32{12} shape=2,6", 2, two_one),
            "(S(0), S(0)) -> (S(0), S(0)) | (S(0), S(0)) -> (S(0), S(1)) | (S(0), B) -> (S(0), B) | (B, S(0)) -> (B, "
            "S(0)) | "
@@ -263,6 +265,72 @@ test_check(void)
     sound_end(&s);
 }
 
+/* Fills, for each operand of matmul, the layouts of one mesh axis that fit its type, with units of 0, 2, 3 and 4. */
+static void
+layouts_with_units(struct sound *s, const struct place *p, const struct layout *every[3][16], int n[3])
+{
+    for (int k = 0; k < 3; k++) {
+        struct sbp v[MAX_DIM + 4];
+        const struct type *t = sound_type(s, k);
+        int nv = sound_options(t, v);
+        for (int i = n[k] = 0; i < nv; i++)
+            for (int32_t unit = 0; unit < (v[i].kind == SBP_S ? 5 : 1); unit++) {
+                v[i].unit = unit;
+                if (unit != 1 && !layout_new(s->atlas, p, &v[i], NULL, &every[k][n[k]]) &&
+                    !layout_fits(every[k][n[k]], t))
+                    n[k]++;
+            }
+    }
+}
+
+/* Returns true if the layouts are a derived signature whose factors have some units, or have the same boxes. */
+static bool
+derived_with_units(struct sound *s, const struct place *p, const struct layout *const *layout)
+{
+    for (int code = 0; code < 4 * 4 * 4; code++) {
+        static const int32_t units[] = {1, 2, 3, 4};
+        int32_t unit[RULE_FACTOR] = {units[code % 4], units[code / 4 % 4], units[code / 16]};
+        for (int f = 0; f < 3; f++)
+            if (s->rule.factor[f].size % unit[f]) unit[f] = 1;
+        sig_axis(&s->arena, &s->sample.call, &s->rule, unit, &s->list);
+        for (int g = 0; g < s->list.nsig; g++) {
+            const struct layout *made[3];
+            bool same = sig_layouts(s->atlas, p, &s->sample.call, &s->rule, &s->list, &g, NULL, made);
+            for (int k = 0; k < 3 && same; k++) same = layout_same_boxes(made[k], layout[k], sound_type(s, k));
+            if (same) return true;
+        }
+    }
+    return false;
+}
+
+static void
+test_check_units(void)
+{
+    for (int32_t parts = 2; parts <= 4; parts++) {
+        struct sound s;
+        sound_start(&s, op_find("matmul"), "f32{12,6} f32{6,4}", 1);
+        const struct place *p = sound_place(&s, 1, &parts);
+        const struct layout *every[3][16], *layout[3];
+        struct arena scratch = {0};
+        int n[3], wrong = 0, passed = 0;
+        layouts_with_units(&s, p, every, n);
+        for (int i = 0; i < n[0] * n[1] * n[2]; i++) {
+            layout[0] = every[0][i % n[0]];
+            layout[1] = every[1][i / n[0] % n[1]];
+            layout[2] = every[2][i / n[0] / n[1]];
+            bool legal = !sig_check(&scratch, &s.sample.call, &s.rule, layout);
+            wrong += legal != derived_with_units(&s, p, layout);
+            passed += legal;
+            arena_reset(&scratch);
+        }
+        ok(!wrong && passed > 10,
+           "on %d ranks, %d of %d triples of layouts with units are signatures, and the check agrees", (int)parts,
+           passed, n[0] * n[1] * n[2]);
+        arena_fini(&scratch);
+        sound_end(&s);
+    }
+}
+
 static void
 test_check_errors(void)
 {
@@ -295,6 +363,7 @@ main(void)
     test_missing(seed);
     test_merged();
     test_check();
+    test_check_units();
     test_check_errors();
     return done();
 }

@@ -96,6 +96,7 @@ local calls = {
   plot = function(o) return rille.plot(dir .. ".svg", {a = {1, 2}}, o) end, tokenizer = function(o) return rille.tokenizer(dir, o) end,
   ["tokenizer.train"] = function(o) return rille.tokenizer.train({"a"}, o) end,
   index_put_ = function(o) return rille.zeros({2}):index_put_({0}, 1, o) end,
+  ["sbp.split"] = function(o) return rille.sbp.split(0, o) end,
   from_local = function(o) return rille.from_local({rille.ones(2)}, with({placement = rille.placement("cpu", {0}), sbp = "S(0)"}, o)) end,
   per_rank = function(o) return rille.per_rank(function(_, a) return a end, with({inputs = {"B"}, outputs = {"B"}}, o)) end,
   ["train.elastic"] = rille.train.elastic,

@@ -18,7 +18,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
-    WIRE_VERSION = 20,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_VERSION = 21,   /* version of the protocol; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,      /* bytes of a packet's header */
     WIRE_TEXT = 2048,    /* maximum bytes of a text field */
     /* maximum bytes of one part of a long content; programs and act times are sent in several parts */

@@ -96,7 +96,7 @@ leaf_node(struct planner *w, int32_t i)
     if (o->follows >= 0) {
         w->a->leaf[i] = w->a->leaf[o->follows];
     } else if (o->free) {
-        TRY(candidate_layouts(&w->cand, &f->type, f->layout, &layout, &n));
+        TRY(candidate_layouts(&w->cand, w->p->nnode * OP_OUT + i, &f->type, f->layout, &layout, &n));
         w->a->leaf[i] = place_node(w, layout, n, f->layout);
     } else {
         w->a->leaf[i] = place_node(w, just(w, f->layout), 1, f->layout);
@@ -160,7 +160,7 @@ move_node(struct planner *w, int32_t i)
     const struct prog_node *n = &w->p->node[i];
     const struct layout **all, **layout;
     int32_t nall, count = 0;
-    TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &all, &nall));
+    TRY(candidate_layouts(&w->cand, i * OP_OUT, &n->type[0], n->layout[0], &all, &nall));
     layout = ARENA_ARRAY(&w->a->arena, const struct layout *, nall + 2);
     struct value *from = value_of(w, n->in[0]);
     if (n->again || (makes_partial(n) && !from->partly)) {
@@ -206,7 +206,7 @@ source_node(struct planner *w, int32_t i)
     if (!strcmp(n->name, n->op->name)) /* the user has called the operator, with a layout as argument */
         w->a->node[i] = place_node(w, just(w, n->layout[0]), 1, n->layout[0]);
     else {
-        TRY(candidate_layouts(&w->cand, &n->type[0], n->layout[0], &layout, &count));
+        TRY(candidate_layouts(&w->cand, i * OP_OUT, &n->type[0], n->layout[0], &layout, &count));
         w->a->node[i] = place_node(w, layout, count, n->layout[0]);
     }
     made(&w->value[i * OP_OUT], w->a->node[i], w->form[w->a->node[i]], 1, &n->type[0], node_times(w, n));

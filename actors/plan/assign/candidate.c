@@ -42,6 +42,7 @@ void
 candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p)
 {
     *c = (struct candidates){.arena = a, .atlas = at, .program = p, .calls = {.arena = a}};
+    c->unit = units_find(a, p);
     c->most = MIN(PRODUCTS_MOST, MAX(PRODUCTS_LEAST, PRODUCTS_OF_ALL / MAX(1, p->nnode)));
     for (int32_t i = 0; i < p->nleaf; i++) add_axis_order(c, p->leaf[i].layout);
     for (int32_t i = 0; i < p->nnode; i++)
@@ -84,8 +85,8 @@ traced_layouts(const struct prog_node *n, const struct layout **layout)
 
 /* ---- one call ---- */
 
-static struct call
-node_call(const struct program *p, const struct prog_node *n, struct type *in, struct type *out, struct arena *a)
+struct call
+candidate_call(const struct program *p, const struct prog_node *n, struct type *in, struct type *out, struct arena *a)
 {
     const struct layout **layout = ARENA_ARRAY(a, const struct layout *, n->nin + 1);
     for (int i = 0; i < n->nin; i++) {
@@ -103,6 +104,16 @@ put_call_type(struct str *k, const struct type *t, const struct layout *l)
     int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->place->id : -1};
     str_addn(k, head, sizeof head);
     str_addn(k, t->dim, sizeof t->dim[0] * t->ndim);
+}
+
+static void
+put_units(struct str *k, const struct candidates *c, const struct prog_node *n)
+{
+    int32_t i = (int32_t)(n - c->program->node);
+    for (int j = 0; c->unit && j < n->nin + n->nout; j++) {
+        int32_t at = j < n->nin ? units_at(c->program, n->in[j]) : i * OP_OUT + j - n->nin;
+        if (at >= 0) str_addn(k, c->unit[at], sizeof c->unit[at]);
+    }
 }
 
 static void
@@ -230,6 +241,18 @@ some_products(struct products *x)
             }
 }
 
+/* Fills the units of the factors of a node's call. */
+static void
+find_call_units(const struct candidates *c, const struct prog_node *n, const struct rule *r, int32_t *of)
+{
+    int32_t *unit[OPERANDS + OP_OUT] = {NULL}, i = (int32_t)(n - c->program->node);
+    for (int k = 0; c->unit && k < n->nin + n->nout; k++) {
+        int32_t at = k < n->nin ? units_at(c->program, n->in[k]) : i * OP_OUT + k - n->nin;
+        unit[k] = at < 0 ? NULL : c->unit[at];
+    }
+    sig_units_of_dims(r, n->layout[0]->place, unit, of);
+}
+
 static int
 list_call(struct candidates *c, struct call *call, const struct prog_node *n, struct candidate_list *l)
 {
@@ -238,7 +261,9 @@ list_call(struct candidates *c, struct call *call, const struct prog_node *n, st
     struct arena tmp = {0};
     const struct place *p = n->layout[0]->place;
     int status = call_infer(&tmp, call, &rule);
-    if (!status) status = sig_axis(&tmp, call, &rule, &s);
+    int32_t unit[RULE_FACTOR];
+    if (!status) find_call_units(c, n, &rule, unit);
+    if (!status) status = sig_axis(&tmp, call, &rule, unit, &s);
     if (status) {
         arena_fini(&tmp);
         return status;
@@ -268,6 +293,7 @@ find_candidates(struct candidates *c, struct call *call, const struct prog_node 
 {
     struct str key = {0};
     print_call_key(call, n, &key);
+    put_units(&key, c, n);
     uint64_t hash = hash_bytes(0, key.text, key.len);
     uint32_t at = 0;
     struct listed_call *m;
@@ -329,7 +355,7 @@ candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out
     if (n->nin > OPERANDS)
         return fail(E_PLAN, "%s: expected at most %d operands in a step with auto_parallel, found %d", n->name,
                     OPERANDS, n->nin);
-    struct call call = node_call(c->program, n, in, result, &tmp);
+    struct call call = candidate_call(c->program, n, in, result, &tmp);
     int status = 0;
     if (n->op->flags & OP_SHIFT) { /* the layouts of a shift are fixed */
         l = ARENA_NEW(c->arena, struct candidate_list);
@@ -375,9 +401,17 @@ in_two(const struct place *p, const int *entry)
     return changes <= 1;
 }
 
+/* Returns the entry that splits dimension d of value `at` (units_at); d < 0: B. */
+static struct sbp
+split_or_broadcast(const struct candidates *c, int32_t at, int d)
+{
+    if (d < 0) return (struct sbp){.kind = SBP_B};
+    return (struct sbp){.kind = SBP_S, .axis = (uint8_t)d, .unit = c->unit ? MAX(c->unit[at][d], 0) : 0};
+}
+
 int
-candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
-                  int32_t *n)
+candidate_layouts(struct candidates *c, int32_t at, const struct type *t, const struct layout *now,
+                  const struct layout ***out, int32_t *n)
 {
     const struct place *p = now->place;
     int nentry = t->ndim + 1, entry[MAX_AXIS] = {0};
@@ -388,13 +422,12 @@ candidate_layouts(struct candidates *c, const struct type *t, const struct layou
     do {
         if (!every && !in_two(p, entry)) continue;
         struct sbp sbp[MAX_AXIS];
-        for (int a = 0; a < p->naxis; a++)
-            sbp[a] =
-                entry[a] ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)(entry[a] - 1)} : (struct sbp){.kind = SBP_B};
+        for (int a = 0; a < p->naxis; a++) sbp[a] = split_or_broadcast(c, at, entry[a] - 1);
         for (int32_t o = -1; o < c->norder; o++) {
             const struct layout *l;
             bool known = false;
             TRY(layout_new(c->atlas, p, sbp, o < 0 ? NULL : c->order[o], &l));
+            if (c->unit) TRY(layout_settle(c->atlas, t, &l));
             l = named_as(c->atlas, l, now);
             for (int32_t k = 0; k < *n && !known; k++) known = (*out)[k] == l;
             if (!known) (*out)[(*n)++] = l;

@@ -10,6 +10,7 @@
 #define RILLE_PLAN_CANDIDATE_H
 
 #include "actors/plan/assign/assign.h"
+#include "actors/plan/assign/units.h"
 #include "runtime/data/hash.h"
 
 struct candidate_list {
@@ -25,6 +26,7 @@ struct candidates {      /* candidate lists of one program */
     struct arena *arena; /* owner of the lists' memory */
     struct atlas *atlas;
     const struct program *program;
+    units_row *unit; /* units of the program's values (units.h); NULL: none */
     /* limit of combinations per call on three or more mesh axes; a call with more gets a restricted list */
     int64_t most;
     int32_t norder;
@@ -34,9 +36,13 @@ struct candidates {      /* candidate lists of one program */
 void candidates_begin(struct candidates *c, struct arena *a, struct atlas *at, const struct program *p);
 /* Returns the candidate list of node i in *out, and in *now the index of the candidate with the traced layouts. */
 int candidates_of(struct candidates *c, int32_t i, const struct candidate_list **out, int32_t *now);
-/* Lists all layouts of a tensor of this type, on the placement of layout `now`, that have no partial entries. */
-int candidate_layouts(struct candidates *c, const struct type *t, const struct layout *now, const struct layout ***out,
-                      int32_t *n);
+/* Lists all layouts of value `at` (units_at) of this type, on the placement of layout `now`, that have no partial
+ * entries. */
+int candidate_layouts(struct candidates *c, int32_t at, const struct type *t, const struct layout *now,
+                      const struct layout ***out, int32_t *n);
+/* Returns the node as a call with the traced layouts of its operands. in, out: arrays for the types. */
+struct call candidate_call(const struct program *p, const struct prog_node *n, struct type *in, struct type *out,
+                           struct arena *a);
 /* Returns true if the layout is NULL, or replicated on all its devices. */
 bool candidate_is_whole(const struct layout *l);
 

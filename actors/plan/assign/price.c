@@ -57,7 +57,7 @@ static bool
 axis_stays(const struct layout *from, const struct layout *to, int a)
 {
     struct sbp x = from->sbp[a], y = to->sbp[a];
-    return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce;
+    return from->place == to->place && x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce && x.unit == y.unit;
 }
 
 int

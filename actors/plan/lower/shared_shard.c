@@ -78,7 +78,7 @@ add_slabs(struct sharing *s, const struct box_step *step)
     for (int32_t i = 0; i < s->nmember; i++) {
         struct box slab = *step->slice;
         int64_t lo, hi;
-        shard_range(step->slice->hi[d] - step->slice->lo[d], s->nmember, i, &lo, &hi);
+        shard_range(step->slice->hi[d] - step->slice->lo[d], 0, s->nmember, i, &lo, &hi);
         slab.lo[d] = step->slice->lo[d] + lo;
         slab.hi[d] = step->slice->lo[d] + hi;
         if (hi > lo) add_item(s, &slab, step, p->rank[s->member[i]]);

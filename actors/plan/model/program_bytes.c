@@ -165,6 +165,8 @@ each_place(struct wire *w, const struct place **p)
     return 0;
 }
 
+enum { UNIT_SPLIT = SBP_P + 1 }; /* kind of an entry S with a unit, which follows the entry */
+
 static int
 each_new_layout(struct wire *w, const struct layout **l)
 {
@@ -177,9 +179,12 @@ each_new_layout(struct wire *w, const struct layout **l)
             sbp[a] = (*l)->sbp[a];
             order[a] = (*l)->order[a];
         }
-        TRY(each_u8(w, &sbp[a].kind, SBP_P));
+        uint8_t kind = sbp[a].unit ? UNIT_SPLIT : sbp[a].kind;
+        TRY(each_u8(w, &kind, UNIT_SPLIT));
         TRY(each_u8(w, &sbp[a].axis, MAX_DIM - 1));
         TRY(each_u8(w, &sbp[a].reduce, NREDUCE - 1));
+        sbp[a].kind = kind == UNIT_SPLIT ? SBP_S : kind;
+        if (kind == UNIT_SPLIT) TRY(each_i32(w, &sbp[a].unit, 2, INT32_MAX));
         TRY(each_u8(w, &order[a], p->naxis - 1));
     }
     return w->out ? 0 : layout_new(w->atlas, p, sbp, order, l);

@@ -135,9 +135,11 @@ digest_layout(struct digest *d, const struct layout *l)
 {
     const struct place *p = l->place;
     digest_add(d, (uint64_t)p->kind << 8 | p->naxis);
-    for (int a = 0; a < p->naxis; a++)
+    for (int a = 0; a < p->naxis; a++) {
         digest_add(d, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 | (uint64_t)l->sbp[a].axis << 16 |
                           (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+        digest_add(d, (uint64_t)l->sbp[a].unit);
+    }
     for (int32_t i = 0; i < p->nrank; i++) digest_add(d, (uint64_t)p->rank[i]);
 }
 

@@ -262,8 +262,9 @@ hash_layout(uint64_t h, const struct layout *l)
     h = hash_number(h, (uint64_t)p->kind << 8 | p->naxis);
     for (int32_t i = 0; i < p->nrank; i++) h = hash_number(h, (uint64_t)p->rank[i]);
     for (int a = 0; a < p->naxis; a++)
-        h = hash_number(h, (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 |
-                               (uint64_t)l->sbp[a].axis << 16 | (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
+        h = hash_number(hash_number(h, (uint64_t)l->sbp[a].unit),
+                        (uint64_t)p->axis[a] << 32 | (uint64_t)l->sbp[a].kind << 24 | (uint64_t)l->sbp[a].axis << 16 |
+                            (uint64_t)l->sbp[a].reduce << 8 | l->order[a]);
     return h;
 }
 

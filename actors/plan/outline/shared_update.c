@@ -95,7 +95,7 @@ shared_update_slice(const struct view *part, const struct layout *l, const struc
     struct grid g = grid_of(l, t);
     struct view v = *part;
     int64_t lo, hi;
-    shard_range(v.dim[0], g.nreplica, grid_spot(&g, pos).replica, &lo, &hi);
+    shard_range(v.dim[0], 0, g.nreplica, grid_spot(&g, pos).replica, &lo, &hi);
     *skip = lo * v.stride[0];
     v.dim[0] = hi - lo;
     if (v.global[0]) v.offset[0] += lo;

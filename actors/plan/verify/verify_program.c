@@ -246,7 +246,7 @@ check_shift(const struct program *g, int32_t i)
         bool splits = l->sbp[k].kind == SBP_S && l->sbp[k].axis == axis;
         good = p->axis[k] == q->axis[k] && l->order[k] == w->order[k] && l->sbp[k].kind == w->sbp[k].kind &&
                (l->sbp[k].kind != SBP_S || l->sbp[k].axis == w->sbp[k].axis) && splits == (k == mesh) &&
-               l->sbp[k].kind != SBP_P;
+               l->sbp[k].unit == w->sbp[k].unit && !(splits && l->sbp[k].unit) && l->sbp[k].kind != SBP_P;
     }
     for (int pos = 0; good && pos < p->nrank; pos++) {
         int32_t here[MAX_AXIS], there[MAX_AXIS];

@@ -156,7 +156,7 @@ has_one_row(int nin, struct val *const *in)
 static bool
 infer_signatures(struct rille_session *s, struct reading *r, struct rule *rule, struct sig_list *list)
 {
-    if (!call_infer(&s->calls.scratch, &r->call, rule) && !sig_axis(&s->calls.scratch, &r->call, rule, list))
+    if (!call_infer(&s->calls.scratch, &r->call, rule) && !sig_axis(&s->calls.scratch, &r->call, rule, NULL, list))
         return true;
     err_clear();
     return false;

@@ -78,11 +78,12 @@ static int
 add_source(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, const struct attr *attr,
            const struct build_source *source, struct val **out)
 {
-    const struct layout *want[BUILD_OPERANDS] = {op->flags & OP_MOVE ? source->layout : NULL};
+    const struct layout *layout = source->layout, *want[BUILD_OPERANDS] = {NULL};
     const struct type *type = source->type ? source->type : &in[0]->type;
-    struct node_made made = {nin, 1, want, type, &source->layout};
+    struct node_made made = {nin, 1, want, type, &layout};
     TRY(type_check(type));
-    TRY(layout_fits(source->layout, type));
+    TRY(layout_settle(ctx->s->atlas, type, &layout));
+    if (op->flags & OP_MOVE) want[0] = layout;
     return build_add(ctx, op, in, attr, &made, out);
 }
 

@@ -166,7 +166,7 @@ rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim, con
     struct type t;
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(s);
     TRY(face_type(dtype, ndim, shape, __func__, &t));
-    TRY(layout_fits(l, &t));
+    TRY(layout_settle(s->atlas, &t, &l));
     TRY(trace_data(s, &t, &data));
     struct view whole = view_dense(&t, (void *)(uintptr_t)data);
     TRY(tensor_from_view(s, &t, l, &whole, out));

@@ -303,7 +303,7 @@ shards_load(struct rille_session *s, const struct tensors *f, const struct entry
 {
     struct store *store;
     struct loading_shards g = {.s = s, .f = f, .world = cluster_world(s->cluster)};
-    TRY(layout_fits(l, &e->type));
+    TRY(layout_settle(s->atlas, &e->type, &l));
     TRY(store_make(s, &e->type, l, &store));
     g.reading = ARENA_ARRAY(&g.arena, struct reading, g.world * f->nsource);
     int status = load_store(&g, e, l, store);

@@ -144,7 +144,7 @@ rille_tensor_from_local(int n, struct rille_tensor *const *shard, const struct r
     struct type type;
     TRY(check_call(l, n, shard));
     joined_type(l, shard, &type);
-    TRY(layout_fits(l, &type));
+    TRY(layout_settle(s->atlas, &type, &l));
     TRY(check_shards(l, shard, &type));
     if (tracing(s) || (s->context.grad && shards_need_grad(n, shard))) return join_by_operators(s, l, shard, out);
     struct rille_tensor **moved = must_alloc(sizeof *moved * (size_t)n);

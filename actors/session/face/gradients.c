@@ -93,7 +93,7 @@ rille_tensor_set_grad_layout(struct rille_tensor *t, const struct rille_layout *
     if (!t->leaf) return fail(E_STATE, "gradient: expected a variable, found the result of an operator");
     if (l && l->place != t->val->layout->place)
         return fail(E_PLACE, "gradient: a gradient must be on the placement of its tensor; move it with to_global");
-    if (l) TRY(layout_fits(l, &t->val->type));
+    if (l) TRY(layout_settle(t->s->atlas, &t->val->type, &l));
     if (l && layout_partial(l))
         return fail(E_SBP, "gradient: the layout must not be partial, found %s", rille_layout_text(t->s, layout));
     t->grad_layout = l;

@@ -163,7 +163,7 @@ leaf_read(struct rille_session *s, const struct type *t, const struct layout *l,
           struct rille_tensor **out)
 {
     struct store *store = NULL;
-    TRY(layout_fits(l, t));
+    TRY(layout_settle(s->atlas, t, &l));
     if (!(device_kind(l->place->kind)->flags & NO_BYTES)) TRY(store_make(s, t, l, &store));
     for (int pos = 0; store && pos < l->place->nrank; pos++) {
         int status = store->part[pos] ? read_layout_part(t, l, store, pos, read, arg) : 0;

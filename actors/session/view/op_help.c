@@ -291,7 +291,7 @@ print_layouts(const struct op *op, const char *sample, struct str *s)
     struct rule rule;
     struct sig_list list;
     bool usable =
-        sample_read(op, sample, m) && !call_infer(&a, &m->call, &rule) && !sig_axis(&a, &m->call, &rule, &list);
+        sample_read(op, sample, m) && !call_infer(&a, &m->call, &rule) && !sig_axis(&a, &m->call, &rule, NULL, &list);
     if (usable) {
         str_add(s, "  layouts on a mesh axis, for the operands ");
         op_forms_sample(sample, s);

@@ -326,7 +326,7 @@ find_splits(struct arena *a, struct bound_body *b)
     int *was = ARENA_ARRAY(a, int, body->nvalue *MAX_DIM);
     for (int v = 0; v < body->nvalue; v++)
         for (int d = 0; d < b->value[v].type.ndim; d++) was[v * MAX_DIM + d] = b->value[v].factor[d];
-    for (int i = 0; i < body->nnode; i++) TRY(sig_axis(a, &b->call[i], &b->rule[i], &list[i]));
+    for (int i = 0; i < body->nnode; i++) TRY(sig_axis(a, &b->call[i], &b->rule[i], NULL, &list[i]));
     for (int f = 0; f < b->nfactor; f++)
         if (!b->factor[f].joined) find_split(b, list, was, f, e);
     return 0;

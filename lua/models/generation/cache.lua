@@ -78,7 +78,7 @@ end
 local function in_all_rows(t, batch)
   local shape = t.shape
   shape[1] = batch
-  return t:to_global{placement = t.placement, sbp = (t.sbp:gsub("S%(0%)", "B"))}:expand(shape)
+  return t:to_global{placement = t.placement, sbp = (t.sbp:gsub("S%(0[^)]*%)", "B"))}:expand(shape)
 end
 
 local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end

@@ -23,7 +23,7 @@ local own = {on_token = check.none, n = 1, beams = check.none, length_penalty = 
 
 -- Returns the layout of the ids: the prompts' layout, but not sharded along a row.
 local function place_of(model, ids)
-  if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1%)", "B"))} end
+  if layout.is_tensor(ids) then return {placement = ids.placement, sbp = (ids.sbp:gsub("S%(1[^)]*%)", "B"))} end
   return model:__input_layout()
 end
 

@@ -148,11 +148,11 @@ local other = {["0"] = "1", ["1"] = "0"}
 
 -- Returns the SBP, as text, of the transpose of a matrix with this SBP.
 local function turned(sbp)
-  return (sbp:gsub("S%((%d)%)", function(d) return ("S(%s)"):format(other[d]) end))
+  return (sbp:gsub("S%((%d)", function(d) return "S(" .. other[d] end))
 end
 
 -- Returns the SBP, as text, with S(0) in place of every S(axis).
-local function by_rows(sbp) return (sbp:gsub("S%(%d%)", "S(0)")) end
+local function by_rows(sbp) return (sbp:gsub("S%b()", "S(0)")) end
 
 -- Computes a parameter from the tensor that was read from the file: applies piece.make, or transposes. like: a tensor
 -- in the parameter's layout.

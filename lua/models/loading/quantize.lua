@@ -96,7 +96,10 @@ local function named(model)
 end
 
 -- Creates a tensor for blocks, of this shape, in the layout of the weight t.
-local function blocks_like(t, shape) return rille.zeros(shape, {dtype = "u8", placement = t.placement, sbp = t.sbp}) end
+local function blocks_like(t, shape)
+  local sbp = t.sbp:find("unit", 1, true) and layout.entries_for(t, shape) or t.sbp
+  return rille.zeros(shape, {dtype = "u8", placement = t.placement, sbp = sbp})
+end
 
 -- Changes a piece (pieces.lua) so that it reads the file's blocks b themselves.
 local function read_blocks(piece, b)

@@ -43,7 +43,7 @@ local function panels_of(x, cut, count)
   local parts = x:reshape{batch, length, cut, count, width // (cut * count)}
   local kept = gathered[x]
   if kept and kept.cut == cut and kept.count == count and kept.grad == parts.requires_grad then return kept end
-  local whole, list = x.sbp:gsub("S%(2%)", "B"):gsub(" order.*", ""), {cut = cut, count = count, grad = parts.requires_grad}
+  local whole, list = x.sbp:gsub("S%(2[^)]*%)", "B"):gsub(" order.*", ""), {cut = cut, count = count, grad = parts.requires_grad}
   for k = 1, count do
     list[k] = parts:slice(3, k - 1, k):to_global{placement = x.placement, sbp = whole}:reshape{batch, length, width // count}
   end

@@ -26,7 +26,7 @@ local pin = {of = setmetatable({}, {__mode = "k"})}
 -- Returns the number of mesh axes that an SBP has.
 local function axes_of(sbp)
   if type(sbp) == "table" then return #sbp end
-  return select(2, sbp:gsub("order.*", ""):gsub(",", "")) + 1
+  return #layout.entries(sbp)
 end
 
 -- Redistributes t to a placement (default: t's own) and an SBP (default: t's own, or B if the numbers of mesh axes

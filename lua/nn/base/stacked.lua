@@ -32,7 +32,8 @@ local function fits(x, layers, dtype)
     if getmetatable(m) ~= Linear or not m:__is_plain() then return false end
     if not alike(m.weight, first.weight) or not alike(m.bias, first.bias) then return false end
   end
-  return first.weight.shape[1] % layout.shard_count(first.weight, 0) == 0
+  local cuts, unit = layout.shard_count(first.weight, 0)
+  return unit == 1 and first.weight.shape[1] % cuts == 0
 end
 
 -- Stacks the layers' tensors called `name` (weight or bias) into one 16-bit tensor. cuts: number of ranks over which

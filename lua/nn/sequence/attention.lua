@@ -17,7 +17,7 @@ local stacked = require "rille.nn.base.stacked"
 local MultiheadAttention = Module:extend("nn.MultiheadAttention")
 
 MultiheadAttention.parallel = {column = {"q_proj", "k_proj", "v_proj"}, row = "out_proj",
-  heads = {k_proj = "kv_heads", v_proj = "kv_heads"}}
+  heads = {q_proj = "heads", k_proj = "kv_heads", v_proj = "kv_heads", out_proj = "heads"}}
 
 local who = "nn.MultiheadAttention"
 

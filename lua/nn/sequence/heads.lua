@@ -32,8 +32,9 @@ end
 
 -- Returns the SBP for a tensor of indices into dimension 1 of q.
 local function ids_sbp(q)
-  local to = {["S(1)"] = "S(0)"}
-  return (q.sbp:gsub(" order.*", ""):gsub("S%(%d%)", function(entry) return to[entry] or "B" end):gsub("P%b()", "B"):gsub("P", "B"))
+  local list = layout.entries(q.sbp)
+  for axis, entry in ipairs(list) do list[axis] = layout.split_of(entry) == 1 and entry:gsub("1", "0", 1) or "B" end
+  return list
 end
 
 -- Returns the keys or values of each query head, sharded like q: (batch, groups, length, size) -> (batch, heads, ...).
@@ -57,8 +58,11 @@ end
 -- (batch, 1, queries, 2).
 function heads.attend(who, q, k, v, mask, options)
   local count, sinks, spans = q.shape[2], options.sinks, options.spans
-  if count ~= k.shape[2] and k.shape[2] % layout.shard_count(q, 1) ~= 0 then k, v = for_each_head(k, q), for_each_head(v, q) end
   local groups = k.shape[2]
+  local shards, unit = layout.shard_count(q, 1)
+  local cut = groups % shards ~= 0 and unit % (count // groups) ~= 0 -- the query heads of a group are on two or more ranks
+  if count ~= groups and cut then k, v = for_each_head(k, q), for_each_head(v, q) end
+  groups = k.shape[2]
   if count ~= groups then
     mask = grouped(who, mask, count, groups)
     spans = spans and in_groups(spans, 1)

@@ -20,7 +20,7 @@ static const struct arity functions[] = {
     {"placement", 2},  {"page", 1},           {"save", 3},        {"split", 4},         {"tensor", 2},
     {"whatif", 2},     {"workers", 0},        {NULL, 0},
 };
-static const struct arity sbp[] = {{"split", 1}, {"partial", 1}, {NULL, 0}};
+static const struct arity sbp[] = {{"split", 2}, {"partial", 1}, {NULL, 0}};
 /* The maximum numbers of arguments of methods include the object itself. */
 static const struct arity tensor[] = {
     {"chunk", 4},     {"clone", 1},      {"copy_", 2},          {"detach", 1},        {"fill_", 2},

@@ -361,9 +361,16 @@ layout_read(lua_State *L, int i, const char *who, int ndim, const struct rille_l
 static int
 sbp_split(lua_State *L)
 {
-    int64_t axis;
+    int64_t axis, unit = 1;
+    static const char *const keys[] = {"unit", NULL};
     if (!whole_at(L, 1, &axis)) complain(L, "sbp.split: the axis must be an integer, found %s", what_is(L, 1));
-    lua_pushfstring(L, "S(%I)", axis);
+    if (!lua_isnoneornil(L, 2)) {
+        if (!lua_istable(L, 2)) complain(L, "sbp.split: options must be a table, {unit = 64}, found %s", what_is(L, 2));
+        check_keys(L, 2, "sbp.split", keys);
+        if (lua_getfield(L, 2, "unit") != LUA_TNIL && (!whole_at(L, -1, &unit) || unit < 1))
+            complain(L, "sbp.split: unit must be a positive integer, found %s", what_is(L, -1));
+    }
+    lua_pushfstring(L, unit > 1 ? "S(%I, unit %I)" : "S(%I)", axis, unit);
     return 1;
 }
 

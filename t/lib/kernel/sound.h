@@ -260,7 +260,7 @@ sound_start(struct sound *s, const struct op *op, const char *text, uint64_t see
     s->atlas = atlas_new();
     if (!sample_read(op, text, &s->sample)) return fail(E_ARG, "%s: unreadable sample \"%s\"", op->name, text);
     TRY(call_infer(&s->arena, &s->sample.call, &s->rule));
-    TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, &s->list));
+    TRY(sig_axis(&s->arena, &s->sample.call, &s->rule, NULL, &s->list));
     s->noperand = s->rule.nin + s->rule.nout;
     for (int k = 0; k < s->noperand; k++) s->capacity = MAX(s->capacity, type_numel(sound_type(s, k)));
     /* leaves room beyond the operands, because a reference may access cells there if the layouts form no signature */
@@ -524,6 +524,18 @@ struct sound_tally {
     int proved, failed;
 };
 
+/* Lists the signatures for a placement, with the units that the operands' layouts give. given NULL: no layouts. */
+static inline void
+sound_list(struct sound *s, const struct place *p, const struct layout *const *given)
+{
+    int32_t unit[RULE_FACTOR];
+    sig_units(&s->rule, p, given, s->rule.nin, unit);
+    int status = sig_axis(&s->arena, &s->sample.call, &s->rule, unit, &s->list);
+    assert(!status);
+    UNUSED(status);
+}
+
+/* Makes a placement, and lists the signatures for it. */
 static inline const struct place *
 sound_place(struct sound *s, int naxis, const int32_t *axis)
 {
@@ -533,6 +545,7 @@ sound_place(struct sound *s, int naxis, const int32_t *axis)
     int status = place_new(s->atlas, 0, naxis, axis, rank, &p);
     assert(!status);
     UNUSED(status);
+    sound_list(s, p, NULL);
     return p;
 }
 

@@ -113,6 +113,18 @@ layouts_of(const struct place *p, int ndim, int nkind, const struct layout **out
     return n;
 }
 
+/* Returns the layout with units on some of its splits, at random. A unit that does not divide counts as 1. */
+static inline const struct layout *
+draw_units(const struct layout *l)
+{
+    struct sbp sbp[MAX_AXIS];
+    memcpy(sbp, l->sbp, sizeof sbp);
+    for (int a = 0; a < l->place->naxis; a++)
+        if (sbp[a].kind == SBP_S && next_random(&seed) % 3 == 0) sbp[a].unit = 2 + (int32_t)(next_random(&seed) % 3);
+    if (layout_new(atlas, l->place, sbp, l->order, &l)) diag("%s", err_text());
+    return l;
+}
+
 /* Draws a layout whose mesh axes split dimensions in random order. r: kind of P; RED_NONE: no P. */
 static inline const struct layout *
 draw_layout(const struct place *p, int ndim, enum reduce r)
@@ -127,7 +139,7 @@ draw_layout(const struct place *p, int ndim, enum reduce r)
         order[other] = (uint8_t)a;
     }
     if (layout_new(atlas, p, sbp, next_random(&seed) % 2 ? order : NULL, &l)) diag("%s", err_text());
-    return l;
+    return draw_units(l);
 }
 
 static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 12, 0};
@@ -182,7 +194,7 @@ draw_moves(const struct place *p, const struct place *q, int nkind, long n,
         for (long k = 0; k < n * (ndim + 1) / 10; k++) {
             struct type t = draw_type(ndim, 150);
             const struct layout *from = from_list[next_random(&seed) % (uint64_t)a];
-            check(&t, from, to_list[next_random(&seed) % (uint64_t)b]);
+            check(&t, draw_units(from), draw_units(to_list[next_random(&seed) % (uint64_t)b]));
         }
     }
 }

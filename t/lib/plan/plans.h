@@ -59,8 +59,9 @@ random_layout(struct maker *m, const struct place *p, bool partial)
     const struct layout *l;
     for (int a = 0; a < p->naxis; a++) {
         int k = pick(m, partial ? 4 : 3);
-        sbp[a] = k < 2 ? (struct sbp){SBP_S, (uint8_t)k, 0}
-                       : (struct sbp){k == 2 ? SBP_B : SBP_P, 0, k == 2 ? RED_NONE : RED_SUM};
+        sbp[a] = k < 2 ? (struct sbp){.kind = SBP_S, .axis = (uint8_t)k}
+                       : (struct sbp){.kind = k == 2 ? SBP_B : SBP_P, .reduce = k == 2 ? RED_NONE : RED_SUM};
+        if (k < 2 && m->n % 2 == 0 && pick(m, 3) == 0) sbp[a].unit = 2;
     }
     assert(layout_new(m->s->atlas, p, sbp, NULL, &l) == 0);
     return l;
