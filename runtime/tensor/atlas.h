@@ -27,4 +27,8 @@ const struct layout *layout_broadcast(struct atlas *a, const struct place *p);
 bool atlas_has_place(const struct atlas *a, const struct place *p);
 bool atlas_has_layout(const struct atlas *a, const struct layout *l);
 
+/* Checks that *l fits the type (layout_fits), and replaces *l by the layout without units that change nothing. E_SBP.
+ */
+int layout_settle(struct atlas *a, const struct type *t, const struct layout **l);
+
 #endif

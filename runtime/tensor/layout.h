@@ -64,10 +64,6 @@ void place_print(const struct place *p, struct str *s); /* prints "cpu[[0, 1], [
 /* Checks that every S names a dimension of this type, and that the unit of the S divides the dimension. E_SBP. */
 int layout_fits(const struct layout *l, const struct type *t);
 
-/* Checks that *l fits the type (layout_fits), and replaces *l by the layout without units that change nothing. E_SBP.
- */
-int layout_settle(struct atlas *a, const struct type *t, const struct layout **l);
-
 /* Print and parse layouts: "S(0)", "S(0, unit 64)", "(B, S(0))", "(S(0), S(0)) order (1, 0)". "B" alone stands for B on
  * every mesh axis. With ndim >= 0, parsing accepts S(-1), too. Errors quote the text. To parse entries one by one, call
  * sbp_parse for each, then layout_new. */

@@ -139,7 +139,7 @@ static bool
 nth_layout(struct rille_session *s, const struct place *p, int k, const struct layout **l)
 {
     static const struct sbp entry[] = {
-        {SBP_B, 0, RED_NONE}, {SBP_S, 0, RED_NONE}, {SBP_S, 1, RED_NONE}, {SBP_P, 0, RED_SUM}};
+        {.kind = SBP_B}, {.kind = SBP_S}, {.kind = SBP_S, .axis = 1}, {.kind = SBP_P, .reduce = RED_SUM}};
     struct sbp sbp[MAX_AXIS];
     for (int a = 0; a < p->naxis; a++, k /= (int)countof(entry)) sbp[a] = entry[k % (int)countof(entry)];
     return k == 0 && !layout_new(s->atlas, p, sbp, NULL, l);

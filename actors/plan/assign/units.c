@@ -3,6 +3,7 @@
 
 #include "actors/plan/assign/candidate.h"
 #include "runtime/base/error.h"
+#include "sbp/infer.h"
 #include "sbp/sig.h"
 
 #include <string.h>
