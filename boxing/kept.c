@@ -228,8 +228,8 @@ struct parts {
     /* n: number of parts; within: index of the first part that reaches beyond the end of the other side's range; n
      * if no part does */
     int32_t n, within;
-    int64_t least, longer,
-        unit;         /* length of a part, in blocks of `unit` elements: least, or least + 1 if index < longer */
+    /* length of a part, in blocks of `unit` elements: least + 1 if the part's index is below longer, else least */
+    int64_t least, longer, unit;
     struct span s, o; /* s: range of this side; o: range of the other side */
     bool cuts, tells, same;
 };

@@ -109,11 +109,10 @@ put_call_type(struct str *k, const struct type *t, const struct layout *l)
 static void
 put_units(struct str *k, const struct candidates *c, const struct prog_node *n)
 {
-    int32_t i = (int32_t)(n - c->program->node);
-    for (int j = 0; c->unit && j < n->nin + n->nout; j++) {
-        int32_t at = j < n->nin ? units_at(c->program, n->in[j]) : i * OP_OUT + j - n->nin;
-        if (at >= 0) str_addn(k, c->unit[at], sizeof c->unit[at]);
-    }
+    int32_t *unit[OPERANDS + OP_OUT];
+    units_of_call(c->program, c->unit, (int32_t)(n - c->program->node), unit);
+    for (int j = 0; j < n->nin + n->nout; j++)
+        if (unit[j]) str_addn(k, unit[j], sizeof(units_row));
 }
 
 static void
@@ -245,11 +244,8 @@ some_products(struct products *x)
 static void
 find_call_units(const struct candidates *c, const struct prog_node *n, const struct rule *r, int32_t *of)
 {
-    int32_t *unit[OPERANDS + OP_OUT] = {NULL}, i = (int32_t)(n - c->program->node);
-    for (int k = 0; c->unit && k < n->nin + n->nout; k++) {
-        int32_t at = k < n->nin ? units_at(c->program, n->in[k]) : i * OP_OUT + k - n->nin;
-        unit[k] = at < 0 ? NULL : c->unit[at];
-    }
+    int32_t *unit[OPERANDS + OP_OUT];
+    units_of_call(c->program, c->unit, (int32_t)(n - c->program->node), unit);
     sig_units_of_dims(r, n->layout[0]->place, unit, of);
 }
 

@@ -25,12 +25,29 @@ units_at(const struct program *p, struct ref r)
     return r.kind == REF_NODE ? r.index * OP_OUT + r.out : -1;
 }
 
+/* Returns the index of the row of operand or result k of node i; -1: none. */
+static int32_t
+operand_row(const struct program *p, int32_t i, int k)
+{
+    const struct prog_node *n = &p->node[i];
+    return k < n->nin ? units_at(p, n->in[k]) : i * OP_OUT + k - n->nin;
+}
+
+void
+units_of_call(const struct program *p, units_row *row, int32_t i, int32_t **unit)
+{
+    for (int k = 0; k < p->node[i].nin + p->node[i].nout; k++) {
+        int32_t at = operand_row(p, i, k);
+        unit[k] = at < 0 || !row ? NULL : row[at];
+    }
+}
+
 /* Returns the rule of a node; NULL: the node has none. */
 static struct rule *
 rule_of_node(struct units *u, int32_t i)
 {
     const struct prog_node *n = &u->p->node[i];
-    if (u->rule[i] || n->op->flags & (OP_MOVE | OP_SHIFT | OP_SOURCE)) return u->rule[i];
+    if (u->rule[i] || n->op->flags & (OP_MOVE | OP_SHIFT | OP_SOURCE) || n->nin > RULE_OPERAND) return u->rule[i];
     struct type *in = ARENA_ARRAY(u->tmp, struct type, n->nin + 1), *out = ARENA_ARRAY(u->tmp, struct type, OP_OUT);
     struct call call = candidate_call(u->p, n, in, out, u->tmp);
     struct rule *r = ARENA_NEW(u->tmp, struct rule);
@@ -58,14 +75,6 @@ fix_row(struct units *u, int32_t at, int d)
     u->changed = true;
 }
 
-/* Returns the row of operand or result k of node i; -1: none. */
-static int32_t
-operand_row(const struct units *u, int32_t i, int k)
-{
-    const struct prog_node *n = &u->p->node[i];
-    return k < n->nin ? units_at(u->p, n->in[k]) : i * OP_OUT + k - n->nin;
-}
-
 /* Carries units through a call: from its operands and results to its factors, and back. */
 static void
 spread_call(struct units *u, int32_t i)
@@ -73,16 +82,13 @@ spread_call(struct units *u, int32_t i)
     const struct rule *r = rule_of_node(u, i);
     int32_t of[RULE_FACTOR], *unit[RULE_OPERAND + OP_OUT];
     if (!r) return;
-    for (int k = 0; k < r->nin + r->nout; k++) {
-        int32_t at = operand_row(u, i, k);
-        unit[k] = at < 0 ? NULL : u->row[at];
-    }
+    units_of_call(u->p, u->row, i, unit);
     uint64_t fixed = sig_units_of_dims(r, u->p->node[i].layout[0]->place, unit, of);
     for (int k = 0; k < r->nin + r->nout; k++)
         for (int d = 0; unit[k] && !r->operand[k].ignored && d < r->operand[k].ndim; d++) {
             const struct rule_dim *dim = &r->operand[k].dim[d];
-            if (dim->nfactor == 1 && fixed >> dim->factor[0] & 1) fix_row(u, operand_row(u, i, k), d);
-            raise_row(u, operand_row(u, i, k), d, sig_unit_of_dim(r, dim, of));
+            if (dim->nfactor == 1 && fixed >> dim->factor[0] & 1) fix_row(u, operand_row(u->p, i, k), d);
+            raise_row(u, operand_row(u->p, i, k), d, sig_unit_of_dim(r, dim, of));
         }
 }
 

@@ -19,6 +19,8 @@
 typedef int32_t units_row[MAX_DIM];
 /* Returns the index of a value in a table with rows for the results of nodes, then for leaves; -1: r is a number. */
 int32_t units_at(const struct program *p, struct ref r);
+/* Fills unit[k] with the row of operand or result k of node i; NULL: a number, or `row` is NULL. */
+void units_of_call(const struct program *p, units_row *row, int32_t i, int32_t **unit);
 /* Returns the units of all values, in the caller's arena; NULL: no value needs a unit. */
 units_row *units_find(struct arena *a, const struct program *p);
 
