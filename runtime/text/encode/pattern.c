@@ -115,7 +115,7 @@ spell_class(const struct spelling *s, char letter)
 }
 
 static const char *
-spell_text(const struct spelling *s, const char *p, const char *end)
+spell_as_is(const struct spelling *s, const char *p, const char *end)
 {
     str_addn(s->out, p, (size_t)(end - p));
     if (s->rest) str_addn(s->rest, p, (size_t)(end - p));
@@ -129,7 +129,7 @@ spell_escape(const struct spelling *s, const char *p)
     if (p[1] && spell_class(s, p[1])) return p + 2;
     bool property = p[1] == 'p' || p[1] == 'P';
     if (property && p[2] && p[2] != '{') end = p + 3;
-    if (!property || end <= p + 2) return spell_text(s, p, end);
+    if (!property || end <= p + 2) return spell_as_is(s, p, end);
     spell_property(s, p, end);
     return end;
 }
@@ -165,8 +165,8 @@ spell_set(const struct spelling *s, const char *p)
     struct str all = {0}, rest = {0}, lacking = {0};
     const struct spelling in = {s->dialect, s->newer, &all, &rest, &lacking};
     bool negated = p[1] == '^';
-    p = spell_text(&in, p + 1 + negated, p + set_begin(p));
-    while (*p && *p != ']') p = *p == '\\' ? spell_escape(&in, p) : spell_text(&in, p, p + 1);
+    p = spell_as_is(&in, p + 1 + negated, p + set_begin(p));
+    while (*p && *p != ']') p = *p == '\\' ? spell_escape(&in, p) : spell_as_is(&in, p, p + 1);
     if (lacking.len && *p)
         spell_corrected(&in, negated, s->out);
     else
@@ -182,7 +182,7 @@ pattern_spell(const char *pattern, enum dialect dialect, bool newer, struct str 
 {
     const struct spelling s = {.dialect = dialect, .newer = newer, .out = out};
     for (const char *p = pattern; *p;)
-        p = *p == '\\' ? spell_escape(&s, p) : *p == '[' ? spell_set(&s, p) : spell_text(&s, p, p + 1);
+        p = *p == '\\' ? spell_escape(&s, p) : *p == '[' ? spell_set(&s, p) : spell_as_is(&s, p, p + 1);
 }
 
 /* ---- finding syntax that has another meaning in PCRE2 ---- */
