@@ -2,7 +2,8 @@
  *
  * A block is allocated from the first free range that is large enough; a freed range is merged with its
  * neighbours. A region without blocks is returned to the system. In other regions, each huge page without a block
- * is returned. A block larger than the usual region gets a separate region. */
+ * is returned. A new region has the size of all regions together, so that few regions have an end in which no
+ * block fits. */
 #include "runtime/data/pages.h"
 
 #include "runtime/data/arena.h"
@@ -29,7 +30,8 @@ struct region {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct region *region;
 static int nregion, region_capacity;
-static size_t taken; /* total size of all blocks, bytes */
+static size_t taken;  /* total size of all blocks, bytes */
+static size_t mapped; /* total size of all regions, bytes */
 
 size_t
 pages_whole(size_t bytes)
@@ -94,6 +96,7 @@ region_new(size_t bytes, bool small)
     struct region *r = &region[nregion++];
     *r = (struct region){.all = {at, bytes}, .small = small};
     insert_range(r, 0, r->all);
+    mapped += bytes;
     return r;
 }
 
@@ -105,8 +108,9 @@ take_region(size_t bytes)
         void *p = region[i].small != small ? NULL : cut_from_region(&region[i], bytes);
         if (p) return p;
     }
-    struct region *r = region_new(MAX(bytes, (size_t)REGION), small);
-    if (!r && bytes < REGION) r = region_new(bytes, small);
+    size_t usual = MAX(mapped, (size_t)REGION);
+    struct region *r = region_new(MAX(bytes, usual), small);
+    if (!r && bytes < usual) r = region_new(bytes, small);
     return r ? cut_from_region(r, bytes) : NULL;
 }
 
@@ -160,6 +164,7 @@ static void
 region_free(struct region *r)
 {
     munmap(r->all.at, r->all.bytes);
+    mapped -= r->all.bytes;
     free(r->free);
     memmove(r, r + 1, sizeof *r * (size_t)(region + --nregion - r));
 }

@@ -1,11 +1,11 @@
 /* device.c - memory pools of devices.
  *
- * A request is rounded up to a size class, eight classes per power of two, so a block wastes at most an eighth. A
- * freed block is idle: it stays in the list of its class until it is requested again. Idle blocks are returned to
- * the system if they exceed recent needs, or if an allocation would exceed the pool's limit or the host's memory.
- * So a program that allocates and frees the same sizes in every step makes no system calls. (The first write to a
- * new page costs ten times as much as later writes.) Under AddressSanitizer, idle bytes and the tail of a block
- * are poisoned. */
+ * A request is rounded up to a size class, 64 classes per power of two, so a new block wastes at most 1/64. A
+ * freed block is idle: it stays in the list of its class until a request of this class or of one of the eight classes
+ * below uses the block again. Idle blocks are returned to the system if they exceed recent needs, or if an allocation
+ * would exceed the pool's limit or the host's memory. So a program that allocates and frees the same sizes in every
+ * step makes no system calls. (The first write to a new page costs ten times as much as later writes.) Under
+ * AddressSanitizer, idle bytes and the tail of a block are poisoned. */
 #include "runtime/device/device.h"
 
 #include "runtime/data/arena.h"
@@ -31,7 +31,7 @@
 #define FAULT(mistake) false
 #endif
 
-enum { ALIGN = 64, STEPS = 8, STEP_BITS = 3, NCLASS = 64 * STEPS };
+enum { ALIGN = 64, ALIGN_BITS = 6, STEPS = 64, STEP_BITS = 6, NCLASS = 64 * STEPS };
 static const size_t idle_floor = (size_t)64 << 20; /* number of idle bytes that a pool may always keep */
 /* With each freed block, the recent peak of live bytes (crest) decreases by 1 / CREST_FADES of its distance to the
  * current live bytes. A pool keeps idle bytes up to the peak plus 1 / CREST_SLACK of it. */
@@ -177,15 +177,15 @@ struct pool {
 };
 
 /* Returns the size class of a request, and sets *capacity to the bytes of a block of this class: the request,
- * rounded up to three binary digits after the leading one. */
+ * rounded up to a multiple of ALIGN, and to six binary digits after the leading one. */
 static int
 pool_class(size_t bytes, size_t *capacity)
 {
-    bytes = MAX(bytes, (size_t)(ALIGN * STEPS));
-    int high = 63 - __builtin_clzll(bytes), shift = high - STEP_BITS;
-    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* from 8 to 16 */
+    bytes = MAX(bytes, (size_t)1);
+    int shift = MAX(63 - __builtin_clzll(bytes) - STEP_BITS, (int)ALIGN_BITS);
+    size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift; /* at most 2 * STEPS */
     *capacity = units << shift;
-    return (high * STEPS + (int)units - STEPS) % NCLASS;
+    return (shift - ALIGN_BITS) * STEPS + (int)units;
 }
 
 static void *
@@ -302,17 +302,29 @@ memory_take(struct pool *p, size_t bytes, size_t capacity, void **out)
     return 0;
 }
 
-/* Returns an idle block of the size class, or a new one. */
+/* Removes and returns an idle block within the limit, of the size class or of the eight classes above; NULL: none. any
+ * true: running work may access the block. */
+static struct block *
+idle_take(struct pool *p, int class, bool any)
+{
+    size_t limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX, used = used_bytes(p);
+    struct block *b = NULL;
+    for (int c = class; !b && c <= class + 8; c++)
+        if (p->idle[c] && used <= limit && p->idle[c]->capacity <= limit - used) b = list_take(p, &p->idle[c], any);
+    if (b) p->idle_bytes -= b->capacity;
+    return b;
+}
+
+/* Returns an idle block, or a new one of the size class. */
 static int
 block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
 {
-    size_t capacity, limit = p->limit_bytes ? p->limit_bytes : SIZE_MAX;
+    size_t capacity;
     if (bytes > SIZE_MAX / 4) return refuse_allocation(p, bytes);
-    struct block **list = &p->idle[pool_class(bytes, &capacity)], *b = NULL;
-    if (capacity <= limit && used_bytes(p) <= limit - capacity) b = list_take(p, list, !for_host || FAULT(EARLY_WRITE));
+    int class = pool_class(bytes, &capacity);
+    struct block *b = idle_take(p, class, !for_host || FAULT(EARLY_WRITE));
     if (b) {
-        p->idle_bytes -= capacity;
-        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, capacity);
+        ASAN_UNPOISON_MEMORY_REGION(b->buffer.data, b->capacity);
     } else {
         void *data;
         TRY(memory_take(p, bytes, capacity, &data));
@@ -320,7 +332,7 @@ block_find(struct pool *p, size_t bytes, bool for_host, struct block **out)
         b->buffer.data = data;
         b->capacity = capacity;
     }
-    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, capacity - bytes);
+    ASAN_POISON_MEMORY_REGION((char *)b->buffer.data + bytes, b->capacity - bytes);
     *out = b;
     return 0;
 }

@@ -171,7 +171,7 @@ void pool_leave(struct pool **p);
 /* Sets the pool's memory limit; 0: no limit. Tests call it to make an allocation fail in the middle of a run. */
 void pool_limit(struct pool *p, size_t limit_bytes);
 /* Allocates a buffer. bytes 0: a buffer without data. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of
- * its limit free". The pool keeps freed blocks for later requests of the same size class, up to a number of bytes
+ * its limit free". The pool keeps freed blocks for later requests of about the same size, up to a number of bytes
  * that follows from recent needs. */
 int buffer_new(struct pool *p, size_t bytes, struct buffer **out);
 /* Allocates a buffer that host code will write at once. Prefers blocks that no unfinished work accesses. */

@@ -1,16 +1,6 @@
 -- torch.lua - writes state dicts like torch.save, for tests: a zip file with a pickle, and a member for each storage.
 
-local crc_table = {}
-for i = 0, 255 do
-  local c = i
-  for _ = 1, 8 do c = c & 1 == 1 and 0xEDB88320 ~ c >> 1 or c >> 1 end
-  crc_table[i] = c
-end
-local function crc32(bytes)
-  local c = 0xFFFFFFFF
-  for i = 1, #bytes do c = crc_table[(c ~ bytes:byte(i)) & 255] ~ c >> 8 end
-  return c ~ 0xFFFFFFFF
-end
+local crc32 = dofile("t/lib/crc32.lua")
 
 -- Returns a zip file of stored members {{name, bytes}, ...}.
 local function zip(members)

@@ -258,7 +258,8 @@ local base = {
 -- Joins the two projections of multi-head latent attention (latent.lua) into one: the projection to keys (heads,
 -- rank, keys) and the projection to values (heads, values, rank).
 local function keys_and_values(parts)
-  local both = rille.concat({parts[1]:transpose(1, 2), parts[2]}, 1)
+  local keys <close> = parts[1]:transpose(1, 2)
+  local both <close> = rille.concat({keys, parts[2]}, 1)
   return both:reshape{-1, both.shape[3]}
 end
 

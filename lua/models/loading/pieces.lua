@@ -46,9 +46,9 @@ function pieces.part(ours, entry, axis, k, shares, turn)
   return piece
 end
 
--- Returns x, with its last two axes exchanged if the file stores the tensor of this row transposed (row.turn).
+-- Returns a view of x, with its last two axes exchanged if the file stores the tensor of this row transposed (row.turn).
 local function turned_by(row, x)
-  return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x
+  return row.turn and x.ndim > 1 and x:transpose(x.ndim - 2, x.ndim - 1) or x:reshape(x.shape)
 end
 
 -- Returns a view of x in which the axis (from 1) is split into two; the first has size n.
@@ -70,7 +70,9 @@ end
 -- rows are half a head apart, as nn.Rotary expects.
 local function out_of_pairs(x, n)
   local shape = x.shape
-  return x:reshape{n, shape[1] // n // 2, 2, -1}:transpose(1, 2):reshape(shape)
+  local pairs <close> = x:reshape{n, shape[1] // n // 2, 2, -1}
+  local halves <close> = pairs:transpose(1, 2)
+  return halves:reshape(shape)
 end
 
 -- Returns the piece (head of this file) for the k-th parameter of a naming row: the window of the file's tensor
@@ -91,11 +93,12 @@ function pieces.of_row(row, entry, k)
     if row.view then return value:reshape{-1} end
     if row.plus then return value - row.plus end
     if row.pairs then return out_of_pairs(value, row.pairs) end
-    if row.groups then
-      local window = pieces.part(ours, {shape = {entry.shape[axis] // row.groups}}, 1, k, shares)
-      value = out_of_blocks(in_blocks(value, axis, row.groups):slice(axis, window.from[1], window.to[1]), axis)
-    end
-    return turned_by(row, value)
+    if not row.groups then return turned_by(row, value) end
+    local window = pieces.part(ours, {shape = {entry.shape[axis] // row.groups}}, 1, k, shares)
+    local blocks <close> = in_blocks(value, axis, row.groups)
+    local own <close> = blocks:slice(axis, window.from[1], window.to[1])
+    local rows <close> = out_of_blocks(own, axis)
+    return turned_by(row, rows)
   end
   return whole
 end
@@ -154,31 +157,21 @@ end
 -- Returns the SBP, as text, with S(0) in place of every S(axis).
 local function by_rows(sbp) return (sbp:gsub("S%b()", "S(0)")) end
 
--- Computes a parameter from the tensor that was read from the file: applies piece.make, or transposes. like: a tensor
--- in the parameter's layout.
+-- Computes a parameter from the tensor that was read from the file: applies piece.make, or transposes. Frees that
+-- tensor. like: a tensor in the parameter's layout.
 local function made(piece, value, like)
-  if piece.make then return rille.eval(piece.make(value):to_global{placement = like.placement, sbp = like.sbp}) end
-  if not piece.turn then return value end
+  if not (piece.make or piece.turn) then return value end
   local read <close> = value
-  return rille.eval(read:transpose(0, 1))
+  local new <close> = piece.make and piece.make(read) or read:transpose(0, 1)
+  return rille.eval(new:to_global{placement = like.placement, sbp = like.sbp})
 end
 
--- Returns a function that the reader calls after each piece. The function collects garbage about 50 times in all, to
--- free the tensors from which parameters were computed.
-local function collector(list)
-  local function elements(piece)
-    local n = 1
-    for axis, to in ipairs(piece.to) do n = n * (to - piece.from[axis]) end
-    return n
-  end
-  local all, since = 0, 0
-  for _, piece in ipairs(list) do all = all + elements(piece) end
-  return function(piece)
-    since = since + (piece.make and elements(piece) or 0)
-    if 50 * since < all then return end
-    since = 0
-    collectgarbage()
-  end
+-- Joins the tensors of a stacked parameter, and frees them. like: a tensor in the parameter's layout.
+local function made_of_stack(piece, parts, like)
+  local new <close> = piece.join and piece.join(parts) or rille.stack(parts, 0)
+  local value = rille.eval(new:to_global{placement = like.placement, sbp = like.sbp})
+  for _, part in ipairs(parts) do local _ <close> = part end
+  return value
 end
 
 -- A stacked parameter is stored in the file as several tensors, one per entry of its first axis. Returns a table from
@@ -213,12 +206,11 @@ end
 -- dtype of the parameters, and the parameters take over the memory of the values. Only transposed or joined
 -- parameters need further copies, a few at a time. partial: parameters may be missing in the file.
 function pieces.read(model, who, path, format, list, partial)
-  local tensors, state, stacks, left, collect = {}, {}, {}, stack_sizes(list), collector(list)
+  local tensors, state, stacks, left = {}, {}, {}, stack_sizes(list)
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
   rille._windows(who, path, format, windows(tensors, who, path, list), function(k, value)
     local piece = list[k]
     local ours = piece.ours
-    collect(piece)
     value = made(piece, value, tensors[ours])
     if not piece.stack then
       state[ours] = value
@@ -228,7 +220,7 @@ function pieces.read(model, who, path, format, list, partial)
     stacks[ours][piece.stack + 1] = value
     left[ours] = left[ours] - 1
     if left[ours] > 0 then return end
-    state[ours] = made({make = function(parts) return piece.join and piece.join(parts) or rille.stack(parts, 0) end}, stacks[ours], tensors[ours])
+    state[ours] = made_of_stack(piece, stacks[ours], tensors[ours])
     stacks[ours] = nil
   end)
   model:load_state_dict(state, {strict = not partial})

@@ -68,6 +68,15 @@ static const struct {
 #include "runtime/text/characters/added.inc"
 };
 
+bool
+class_newer(int32_t c)
+{
+    if (!class_late(c)) return false;
+    for (size_t i = 0; i < countof(newer); i++)
+        if (newer[i].from <= c && c <= newer[i].to) return true;
+    return false;
+}
+
 /* Returns true if the name is that of a row, or the first letter of the row's category. */
 static bool
 names_row(const char *row, const char *name, size_t n)

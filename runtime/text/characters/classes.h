@@ -16,6 +16,7 @@ bool class_late(int32_t c); /* returns true if c is too new for the normal forms
 /* Returns the lower-case form of a character that Unicode 14 has none for; c if there is no such form. */
 int32_t class_lower(int32_t c);
 
+bool class_newer(int32_t c); /* returns true if c is newer than Unicode 14 */
 /* Appends the characters of a Unicode category ("L", "Lu") or script ("Han") that are newer than Unicode 14, in the
  * syntax of a PCRE2 set. Appends nothing for other names. */
 void class_add_newer(struct str *out, const char *name, size_t n);

@@ -56,62 +56,81 @@ is_script(const char *name, size_t n)
     return script != NULL;
 }
 
-/* Appends a set, or its members if the set is part of another set. */
+/* State of a translation. Within a set, the members are appended to three texts. */
+struct spelling {
+    enum dialect dialect;
+    bool newer;          /* true: classes also have the characters that PCRE2 may lack */
+    struct str *out;     /* the pattern, or all members of the set */
+    struct str *rest;    /* members that are no negated class; NULL: not within a set */
+    struct str *lacking; /* characters that a negated class wrongly has, because PCRE2 may lack them */
+};
+
+/* Appends a class as a set, or its members if the class is part of a set. newer: characters of the class that PCRE2
+ * may lack. */
 static void
-spell_set(const char *members, const char *newer, bool negated, bool within, struct str *out)
+spell_members(const struct spelling *s, const char *members, const char *newer, bool negated)
 {
-    if (within)
-        str_addf(out, "%s%s", members, newer);
-    else
-        str_addf(out, "[%s%s%s]", negated ? "^" : "", members, newer);
+    if (!s->rest) {
+        str_addf(s->out, "[%s%s%s]", negated ? "^" : "", members, newer);
+    } else if (negated) {
+        str_add(s->out, members);
+        str_add(s->lacking, newer);
+    } else {
+        str_addf(s->out, "%s%s", members, newer);
+        str_addf(s->rest, "%s%s", members, newer);
+    }
 }
 
-/* Appends the property at p, which ends at `end`: \p{L}, \p{^L} or \pL. Adds its characters that PCRE2 may lack, but
- * not to a negated property within a set, which PCRE2 cannot express. */
+/* Appends the property at p, which ends at `end`: \p{L}, \p{^L} or \pL. */
 static void
-spell_property(const char *p, const char *end, bool within, struct str *out)
+spell_property(const struct spelling *s, const char *p, const char *end)
 {
     struct str newer = {0}, members = {0};
     bool braced = p[2] == '{', other = braced && p[3] == '^', negated = (p[1] == 'P') != other;
     const char *name = p + 2 + braced + other;
     size_t n = (size_t)(end - name) - braced;
-    bool as_is = within && negated;
-    str_addf(&members, "\\%c{%s%.*s}", as_is ? 'P' : 'p', is_script(name, n) ? "sc:" : "", (int)n, name);
-    if (!as_is) class_add_newer(&newer, name, n);
-    spell_set(str_text(&members), str_text(&newer), negated, within, out);
+    str_addf(&members, "\\%c{%s%.*s}", s->rest && negated ? 'P' : 'p', is_script(name, n) ? "sc:" : "", (int)n, name);
+    if (s->newer) class_add_newer(&newer, name, n);
+    spell_members(s, str_text(&members), str_text(&newer), negated);
     str_free(&members);
     str_free(&newer);
 }
 
 static bool
-spell_class(char letter, bool within, enum dialect dialect, struct str *out)
+spell_class(const struct spelling *s, char letter)
 {
-    int of = dialect == DIALECT_RUST ? RUST : OTHERS;
+    int of = s->dialect == DIALECT_RUST ? RUST : OTHERS;
     struct str newer = {0};
     size_t i = 0;
     while (i < countof(classes) && (tolower(letter) != classes[i].letter || !(classes[i].of & of))) i++;
     if (i == countof(classes)) return false;
-    bool negated = letter != classes[i].letter, as_is = within && negated;
-    const char *members = as_is ? classes[i].others : classes[i].set;
-    for (int k = 0; !as_is && classes[i].newer[k]; k++)
+    bool negated = letter != classes[i].letter;
+    const char *members = s->rest && negated ? classes[i].others : classes[i].set;
+    for (int k = 0; s->newer && classes[i].newer[k]; k++)
         class_add_newer(&newer, classes[i].newer[k], strlen(classes[i].newer[k]));
-    if (!within && classes[i].alone) str_add(&newer, classes[i].alone);
-    if (members) spell_set(members, str_text(&newer), negated, within, out);
+    if (!s->rest && classes[i].alone) str_add(&newer, classes[i].alone);
+    if (members) spell_members(s, members, str_text(&newer), negated);
     str_free(&newer);
     return members != NULL;
 }
 
 static const char *
-spell_escape(const char *p, bool within, enum dialect dialect, struct str *out)
+spell_as_is(const struct spelling *s, const char *p, const char *end)
+{
+    str_addn(s->out, p, (size_t)(end - p));
+    if (s->rest) str_addn(s->rest, p, (size_t)(end - p));
+    return end;
+}
+
+static const char *
+spell_escape(const struct spelling *s, const char *p)
 {
     const char *end = skip_escape(p);
-    if (p[1] && spell_class(p[1], within, dialect, out)) return p + 2;
+    if (p[1] && spell_class(s, p[1])) return p + 2;
     bool property = p[1] == 'p' || p[1] == 'P';
     if (property && p[2] && p[2] != '{') end = p + 3;
-    if (property && end > p + 2)
-        spell_property(p, end, within, out);
-    else
-        str_addn(out, p, (size_t)(end - p));
+    if (!property || end <= p + 2) return spell_as_is(s, p, end);
+    spell_property(s, p, end);
     return end;
 }
 
@@ -123,21 +142,47 @@ set_begin(const char *p)
     return p[n] == ']' ? n + 1 : n;
 }
 
-void
-pattern_spell(const char *pattern, enum dialect dialect, struct str *out)
+/* Appends a set whose negated classes have the characters `lacking` too many. */
+static void
+spell_corrected(const struct spelling *of, bool negated, struct str *out)
 {
-    bool within = false;
-    for (const char *p = pattern; *p;) {
-        if (*p == '\\') {
-            p = spell_escape(p, within, dialect, out);
-            continue;
-        }
-        size_t n = *p == '[' && !within ? set_begin(p) : 1;
-        if (*p == '[') within = true;
-        if (n == 1 && *p == ']') within = false;
-        str_addn(out, p, n);
-        p += n;
+    const char *all = str_text(of->out), *rest = str_text(of->rest), *lacking = str_text(of->lacking);
+    if (negated) {
+        str_addf(out, "(?:[^%s]|", all);
+        if (*rest) str_addf(out, "(?![%s])", rest);
+        str_addf(out, "[%s])", lacking);
+    } else {
+        str_addf(out, "(?:(?![%s])[%s]", lacking, all);
+        if (*rest) str_addf(out, "|[%s]", rest);
+        str_add(out, ")");
     }
+}
+
+/* Appends the set at p. Returns its end. */
+static const char *
+spell_set(const struct spelling *s, const char *p)
+{
+    struct str all = {0}, rest = {0}, lacking = {0};
+    const struct spelling in = {s->dialect, s->newer, &all, &rest, &lacking};
+    bool negated = p[1] == '^';
+    p = spell_as_is(&in, p + 1 + negated, p + set_begin(p));
+    while (*p && *p != ']') p = *p == '\\' ? spell_escape(&in, p) : spell_as_is(&in, p, p + 1);
+    if (lacking.len && *p)
+        spell_corrected(&in, negated, s->out);
+    else
+        str_addf(s->out, "[%s%s%s", negated ? "^" : "", str_text(&all), *p ? "]" : "");
+    str_free(&all);
+    str_free(&rest);
+    str_free(&lacking);
+    return *p ? p + 1 : p;
+}
+
+void
+pattern_spell(const char *pattern, enum dialect dialect, bool newer, struct str *out)
+{
+    const struct spelling s = {.dialect = dialect, .newer = newer, .out = out};
+    for (const char *p = pattern; *p;)
+        p = *p == '\\' ? spell_escape(&s, p) : *p == '[' ? spell_set(&s, p) : spell_as_is(&s, p, p + 1);
 }
 
 /* ---- finding syntax that has another meaning in PCRE2 ---- */

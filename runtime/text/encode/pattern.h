@@ -20,7 +20,8 @@ const char *pattern_foreign(const char *pattern, enum dialect dialect);
  * dialect; NULL: none. The description is a constant text. */
 const char *pattern_moved(const char *pattern, enum dialect dialect);
 
-/* Appends the pattern, translated to PCRE2's syntax. */
-void pattern_spell(const char *pattern, enum dialect dialect, struct str *out);
+/* Appends the pattern, translated to PCRE2's syntax. newer true: classes also have the characters that are newer than
+ * Unicode 14, which makes the pattern slower. */
+void pattern_spell(const char *pattern, enum dialect dialect, bool newer, struct str *out);
 
 #endif

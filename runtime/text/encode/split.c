@@ -35,6 +35,7 @@ struct step {
     struct split_step how; /* options of the step; how.pattern is NULL, because `code` is the compiled pattern */
     char *space;           /* copy of how.space, owned by the step */
     pcre2_code *code;      /* compiled pattern; NULL: the step does not split */
+    pcre2_code *exact;     /* compiled pattern for texts with newer characters; NULL: `code` is for all texts */
     pcre2_match_data *match;
 };
 struct splitter {
@@ -43,6 +44,7 @@ struct splitter {
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
     bool jit;
+    bool newer;    /* true: the text has characters that are newer than Unicode 14 */
     int64_t since; /* bytes of text processed since the last check for cancellation */
 };
 
@@ -66,6 +68,7 @@ splitter_free(struct splitter **sp)
     for (int i = 0; i < s->n; i++) {
         pcre2_match_data_free(s->step[i].match);
         pcre2_code_free(s->step[i].code);
+        pcre2_code_free(s->step[i].exact);
         free(s->step[i].space);
     }
     pcre2_match_context_free(s->context);
@@ -83,25 +86,39 @@ does_not_compile(const char *name, int code, size_t at)
 }
 
 static int
-compile_step(struct splitter *s, const char *name, const struct split_step *step, struct step *out)
+compile_pattern(struct splitter *s, const char *name, struct str *text, enum dialect dialect, pcre2_code **out)
 {
-    struct str spelled = {0};
     int code;
     size_t at;
+    *out = pcre2_compile((PCRE2_SPTR)str_text(text), text->len,
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
+                             (dialect == DIALECT_ONIGURUMA ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY),
+                         &code, &at, NULL);
+    if (!*out) return does_not_compile(name, code, at);
+    s->jit = pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE) == 0 && s->jit;
+    return 0;
+}
+
+static int
+compile_step(struct splitter *s, const char *name, const struct split_step *step, struct step *out)
+{
+    struct str spelled = {0}, newer = {0};
     if (strlen(step->pattern) > MAX_PATTERN)
         return fail(E_ARG, "%s: the pattern is longer than %d bytes", name, MAX_PATTERN);
     const char *part = pattern_foreign(step->pattern, step->dialect);
     if (part) return fail(E_ARG, "%s: the pattern has %s, which is not supported: %.200s", name, part, step->pattern);
-    pattern_spell(step->pattern, step->dialect, &spelled);
-    out->code = pcre2_compile((PCRE2_SPTR)str_text(&spelled), spelled.len,
-                              PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C |
-                                  (step->dialect == DIALECT_ONIGURUMA ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY),
-                              &code, &at, NULL);
+    pattern_spell(step->pattern, step->dialect, false, &spelled);
+    pattern_spell(step->pattern, step->dialect, true, &newer);
+    int status = compile_pattern(s, name, &spelled, step->dialect, &out->code);
+    if (!status && strcmp(str_text(&spelled), str_text(&newer)))
+        status = compile_pattern(s, name, &newer, step->dialect, &out->exact);
     str_free(&spelled);
-    if (!out->code) return does_not_compile(name, code, at);
-    s->jit = pcre2_jit_compile(out->code, PCRE2_JIT_COMPLETE) == 0 && s->jit;
-    out->match = pcre2_match_data_create(1, NULL);
-    return 0;
+    str_free(&newer);
+    if (status)
+        pcre2_code_free(out->code);
+    else
+        out->match = pcre2_match_data_create(1, NULL);
+    return status;
 }
 
 int
@@ -159,8 +176,9 @@ match_from(struct splitter *s, int k, const uint8_t *text, size_t n, size_t at, 
         find_script(text, n, from, to);
         return stop_caller_after(&s->since, (int64_t)(*to - at) + 1);
     }
-    int status = s->jit ? pcre2_jit_match(step->code, text, n, at, 0, step->match, s->context)
-                        : pcre2_match(step->code, text, n, at, PCRE2_NO_UTF_CHECK, step->match, s->context);
+    const pcre2_code *code = s->newer && step->exact ? step->exact : step->code;
+    int status = s->jit ? pcre2_jit_match(code, text, n, at, 0, step->match, s->context)
+                        : pcre2_match(code, text, n, at, PCRE2_NO_UTF_CHECK, step->match, s->context);
     if (status < 0 && status != PCRE2_ERROR_NOMATCH)
         return fail(E_STATE, "tokenizer: the pattern is too slow on this text (PCRE2 error %d)", status);
     const size_t *span = pcre2_get_ovector_pointer(step->match);
@@ -191,6 +209,20 @@ static size_t
 head_after(size_t head, size_t n)
 {
     return head > n ? head - n : 0;
+}
+
+/* Returns true if a valid UTF-8 text has a character that is newer than Unicode 14. */
+static bool
+has_newer(const uint8_t *text, size_t n)
+{
+    int32_t c;
+    for (size_t at = 0; at < n;) {
+        if (text[at] < 0xe0)
+            at++; /* a byte of a character below U+0800, where no character is newer */
+        else if (at += utf8_next(text + at, n - at, &c), class_newer(c))
+            return true;
+    }
+    return false;
 }
 
 static int cut_by(const struct cut *c, int k, const uint8_t *text, size_t n, size_t head);
@@ -324,6 +356,7 @@ static int
 replace_matches(struct splitter *s, const uint8_t *text, size_t n, const char *with, struct str *out)
 {
     struct search search = {0};
+    s->newer = has_newer(text, n);
     for (size_t at = 0, from, to; at < n; at = to) {
         TRY(match_next(s, 0, text, n, &search, &from, &to));
         str_addn(out, text + at, from - at);
@@ -373,6 +406,7 @@ splitter_run(struct splitter *s, const uint8_t *text, size_t n, size_t head,
     struct cut c = {s, piece, arg};
     while (n) {
         size_t good = valid_utf8(text, n), bad = good;
+        s->newer = has_newer(text, good);
         if (good) TRY(cut_by(&c, 0, text, good, head));
         while (bad < n && valid_utf8(text + bad, MIN(n - bad, (size_t)4)) == 0) bad++;
         if (bad > good) piece(arg, text + good, bad - good);

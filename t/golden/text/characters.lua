@@ -57,4 +57,10 @@ return {
   {[=[(?i)\p{Lu}]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "(?i)\\p{Lu}"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0x8137d24fe52341f8},
   {[=[(?i)\w]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "(?i)\\w"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0x83488ac898b3ede5},
   {[=[(?i)\d]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "(?i)\\d"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0xd267c7825aebc847},
+  {[=[[\P{L}]]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[\\P{L}]"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0x2d8f75a0d82157e3},
+  {[=[[^\P{L}]]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[^\\P{L}]"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0xf9eea380ea166cfb},
+  {[=[[\P{L}a]+]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[\\P{L}a]+"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0xafe42a808e41a9c8},
+  {[=[[^\P{Lo}\p{Nd}1]+]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[^\\P{Lo}\\p{Nd}1]+"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0xbe57c21ac4cc48c2},
+  {[=[[\Da]]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[\\Da]"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0x21c2d9b630b34a4f},
+  {[=[[\P{Mn}\p{Lo}]]=], [=[null]=], [=[{"type": "Split", "pattern": {"Regex": "[\\P{Mn}\\p{Lo}]"}, "behavior": "Isolated", "invert": false}]=], "\u{61}", "\u{31}", 0x83488ac898b3ede5},
 }

@@ -115,7 +115,8 @@ def steps():
     for name, each in ("Digits", False), ("Digits, individual", True):
         yield name, None, {"type": "Digits", "individual_digits": each}, "a", "1"
     patterns = [rf"\p{{{name}}}" for name in "L N M P S Lu Ll Lt Lm Lo Nd Nl No Han Hiragana Katakana Cyrillic Arabic Latin Greek Hangul Thai".split()]
-    for pattern in patterns + [r"\P{L}", r"\s", r"\d", r"\D", r"\w", r"\W", r"[\w]", r"[^\w\s]+", r"[^\s\p{L}\p{N}]+", r"(?i)\p{L}", r"(?i)\p{Lu}", r"(?i)\w", r"(?i)\d"]:
+    for pattern in patterns + [r"\P{L}", r"\s", r"\d", r"\D", r"\w", r"\W", r"[\w]", r"[^\w\s]+", r"[^\s\p{L}\p{N}]+", r"(?i)\p{L}", r"(?i)\p{Lu}", r"(?i)\w", r"(?i)\d", r"[\P{L}]",
+                               r"[^\P{L}]", r"[\P{L}a]+", r"[^\P{Lo}\p{Nd}1]+", r"[\Da]", r"[\P{Mn}\p{Lo}]"]:
         yield pattern, None, {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}, "a", "1"
 
 
