@@ -363,8 +363,9 @@ static void
 retire_unexpected(struct coordinator *c)
 {
     int nin = 0;
+    if (!c->options.least || c->started == c->options.world) return;
     for (int r = 0; r < c->options.world; r++) nin += is_in(&c->member[r]);
-    if (!c->options.least || nin < c->options.least) return;
+    if (nin < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
         if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) == r)) continue;
