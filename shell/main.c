@@ -174,14 +174,7 @@ unknown_option(const char *given)
     char text[FRONT_TEXT];
     struct nearest best = {0};
     for (const struct option *o = long_options; o->name; o++) nearest_add(&best, given + strspn(given, "-"), o->name);
-    const char *here = name_elsewhere("flag", given + strspn(given, "-"));
-    snprintf(text, sizeof text, "unknown option %.100s%s%s", given,
-             here        ? ": "
-             : best.name ? "; the nearest is --"
-                         : "",
-             here        ? here
-             : best.name ? best.name
-                         : "");
+    nearest_option_print(&best, given, text, sizeof text);
     return main_usage("%s", text);
 }
 

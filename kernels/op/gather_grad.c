@@ -239,12 +239,6 @@ static const char element[] = BODY({
     return sum;
 });
 
-static void
-allows(const struct kcall *k, struct allowed *a)
-{
-    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};
-}
-
 const struct op op_gather_grad = {
     .name = "gather_grad",
     .doc = "y[i, v] = sum of src[i, j] over all j with ids[i, j] = v, along axis; of like's shape",
@@ -258,7 +252,7 @@ const struct op op_gather_grad = {
     .grad.saves = "1",
     .host.ref = ref,
     .gpu.element = element,
-    .host.allows = allows,
+    .host.allows = lookup_allows,
     .host.kernel = variants,
     .host.say = say,
     .flags = OP_HIDDEN,

@@ -66,7 +66,7 @@
 #define X86_LEVELS
 #define X86_V3 __attribute__((target("arch=x86-64-v3")))
 #define X86_V4 __attribute__((target("arch=x86-64-v4")))
-/* Target of functions that are called only if machine_rounds_bf16() returns 1. */
+/* v4 with instructions for bf16. Only intrinsics generate them, and run only if machine_rounds_bf16() returns 1. */
 #define X86_V4_BF16 __attribute__((target("arch=x86-64-v4,avx512bf16")))
 #endif
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };

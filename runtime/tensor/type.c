@@ -242,32 +242,6 @@ type_print(const struct type *t, struct str *s)
     shape_print(t, s);
 }
 
-/* ---- converting numbers of half precision ---- */
-
-float
-bf16_to_f32(uint16_t h)
-{
-    return from_bf16(h);
-}
-
-uint16_t
-f32_to_bf16(float f)
-{
-    return to_bf16(f);
-}
-
-float
-f16_to_f32(uint16_t h)
-{
-    return from_f16(h);
-}
-
-uint16_t
-f32_to_f16(float f)
-{
-    return to_f16(f);
-}
-
 /* ---- reading and writing single elements ---- */
 
 /* Converts a float to an integer: truncates towards zero, and limits the result to lo..hi. NaN gives 0. */
@@ -286,8 +260,8 @@ elem_get_f(enum dtype d, const void *p, int64_t i)
     switch (d) {
     case DT_F32: return ((const float *)p)[i];
     case DT_F64: return ((const double *)p)[i];
-    case DT_BF16: return bf16_to_f32(((const uint16_t *)p)[i]);
-    case DT_F16: return f16_to_f32(((const uint16_t *)p)[i]);
+    case DT_BF16: return from_bf16(((const uint16_t *)p)[i]);
+    case DT_F16: return from_f16(((const uint16_t *)p)[i]);
     default: return (double)elem_get_i(d, p, i);
     }
 }

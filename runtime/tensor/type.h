@@ -60,11 +60,6 @@ void type_strides(const struct type *t, int64_t *stride);
 void type_print(const struct type *t, struct str *s);
 void shape_print(const struct type *t, struct str *s);
 
-/* Convert to and from half precision; round to nearest, ties to even. NaN stays NaN. */
-float bf16_to_f32(uint16_t h);
-uint16_t f32_to_bf16(float f);
-float f16_to_f32(uint16_t h);
-uint16_t f32_to_f16(float f);
 /* Read and write element i of dense memory as double or int64_t. A float becomes an integer by truncation and
  * saturation. Any value becomes a bool by comparison with zero. */
 double elem_get_f(enum dtype d, const void *p, int64_t i);

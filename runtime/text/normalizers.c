@@ -88,9 +88,9 @@ read_form(struct tokenizer *t, const char *path, const json_t *part)
 
 /* ---- steps that change each character independently ---- */
 
-/* Calls `add` for each valid character; copies other bytes. */
-static void
-each_character(const uint8_t *text, size_t n, struct str *out, size_t *head, void (*add)(struct str *out, int32_t c))
+/* Calls z->add for each valid character; copies other bytes. */
+static int
+apply_each(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     int32_t c;
     size_t old = *head;
@@ -99,16 +99,16 @@ each_character(const uint8_t *text, size_t n, struct str *out, size_t *head, voi
         if (c < 0)
             str_addn(out, text + at, k);
         else
-            add(out, c);
+            z->add(out, c);
         if (at < old) *head = out->len;
     }
+    return 0;
 }
 
 static int
-apply_lower(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
+add_character_step(struct tokenizer *t, void (*add)(struct str *out, int32_t c))
 {
-    UNUSED(z);
-    each_character(text, n, out, head, utf8_add_lower);
+    normalizers_add(&t->normal, &(struct normalizer){.apply = apply_each, .add = add});
     return 0;
 }
 
@@ -116,14 +116,6 @@ static void
 add_unless_mark(struct str *out, int32_t c)
 {
     if (!utf8_is_mark(c)) utf8_add(out, c);
-}
-
-static int
-apply_unmarked(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
-{
-    UNUSED(z);
-    each_character(text, n, out, head, add_unless_mark);
-    return 0;
 }
 
 /* The rules of "Nmt": drops control characters, and replaces other white space and invisible characters by a
@@ -142,14 +134,6 @@ add_nmt(struct str *out, int32_t c)
 }
 
 static int
-apply_nmt(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
-{
-    UNUSED(z);
-    each_character(text, n, out, head, add_nmt);
-    return 0;
-}
-
-static int
 apply_bytes(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
 {
     UNUSED(z);
@@ -161,16 +145,23 @@ apply_bytes(const struct normalizer *z, const uint8_t *text, size_t n, struct st
 }
 
 static int
+read_byte_level(struct tokenizer *t, const char *path, const json_t *part)
+{
+    UNUSED(path);
+    UNUSED(part);
+    return add_step(t, apply_bytes, NULL);
+}
+
+static int
 read_plain(struct tokenizer *t, const char *path, const json_t *part)
 {
     static const struct {
         const char *type;
-        int (*apply)(const struct normalizer *, const uint8_t *, size_t, struct str *, size_t *);
-    } kinds[] = {
-        {"Lowercase", apply_lower}, {"StripAccents", apply_unmarked}, {"Nmt", apply_nmt}, {"ByteLevel", apply_bytes}};
+        void (*add)(struct str *out, int32_t c);
+    } kinds[] = {{"Lowercase", utf8_add_lower}, {"StripAccents", add_unless_mark}, {"Nmt", add_nmt}};
     UNUSED(path);
     for (size_t i = 0; i < countof(kinds); i++)
-        if (!strcmp(kinds[i].type, type_of_part(part))) add_step(t, kinds[i].apply, NULL);
+        if (!strcmp(kinds[i].type, type_of_part(part))) add_character_step(t, kinds[i].add);
     return 0;
 }
 
@@ -182,14 +173,6 @@ add_clean(struct str *out, int32_t c)
     bool line = c == '\t' || c == '\n' || c == '\r';
     if (c == 0 || c == 0xfffd || (!line && utf8_is_control(c))) return;
     utf8_add(out, utf8_is_space(c) ? ' ' : c);
-}
-
-static int
-apply_clean(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
-{
-    UNUSED(z);
-    each_character(text, n, out, head, add_clean);
-    return 0;
 }
 
 static void
@@ -204,26 +187,10 @@ add_ideograph(struct str *out, int32_t c)
     if (within) str_add(out, " ");
 }
 
-static int
-apply_ideographs(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
-{
-    UNUSED(z);
-    each_character(text, n, out, head, add_ideograph);
-    return 0;
-}
-
 static void
 add_unless_accent(struct str *out, int32_t c)
 {
     if (!utf8_is_accent(c)) utf8_add(out, c);
-}
-
-static int
-apply_unaccented(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head)
-{
-    UNUSED(z);
-    each_character(text, n, out, head, add_unless_accent);
-    return 0;
 }
 
 /* Returns an optional boolean setting of a step. */
@@ -240,13 +207,13 @@ read_bert(struct tokenizer *t, const char *path, const json_t *part)
     enum normal_form apart = NORMAL_NFD;
     bool lower = flag_of(part, "lowercase", true);
     UNUSED(path);
-    if (flag_of(part, "clean_text", true)) add_step(t, apply_clean, NULL);
-    if (flag_of(part, "handle_chinese_chars", true)) add_step(t, apply_ideographs, NULL);
+    if (flag_of(part, "clean_text", true)) add_character_step(t, add_clean);
+    if (flag_of(part, "handle_chinese_chars", true)) add_character_step(t, add_ideograph);
     if (flag_of(part, "strip_accents", lower)) {
         add_step(t, apply_form, arena_dup(&t->bpe.arena, &apart, sizeof apart));
-        add_step(t, apply_unaccented, NULL);
+        add_character_step(t, add_unless_accent);
     }
-    return lower ? add_step(t, apply_lower, NULL) : 0;
+    return lower ? add_character_step(t, utf8_add_lower) : 0;
 }
 
 /* ---- reading and applying steps with settings ---- */
@@ -389,7 +356,7 @@ static const struct part_kind kinds[] = {{"NFC", read_form},
                                          {"Lowercase", read_plain},
                                          {"StripAccents", read_plain},
                                          {"Nmt", read_plain},
-                                         {"ByteLevel", read_plain},
+                                         {"ByteLevel", read_byte_level},
                                          {"BertNormalizer", read_bert},
                                          {"Strip", read_strip},
                                          {"Prepend", read_prepend},

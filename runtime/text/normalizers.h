@@ -12,8 +12,9 @@ struct normalizer {
     /* Changes the text. *head: number of bytes at the start of the text that result from the first character of the
      * user's string; the step updates *head. Returns 0, or an error code after fail(). */
     int (*apply)(const struct normalizer *z, const uint8_t *text, size_t n, struct str *out, size_t *head);
-    void (*release)(void *state); /* frees the state; NULL: the state is in the tokenizer's arena */
-    void *state;                  /* settings of the step */
+    void (*release)(void *state);            /* frees the state; NULL: the state is in the tokenizer's arena */
+    void *state;                             /* settings of the step */
+    void (*add)(struct str *out, int32_t c); /* appends the text for one character; NULL: not that kind of step */
 };
 
 struct normalizers {

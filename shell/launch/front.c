@@ -174,14 +174,7 @@ refuse_option(const char *arg, const struct option *others)
     for (size_t i = 0; i < sizeof cluster_options / sizeof *cluster_options; i++)
         if (cluster_options[i].name[1] == '-') nearest_add(&best, arg + skip, cluster_options[i].name + 2);
     for (; others->name; others++) nearest_add(&best, arg + skip, others->name);
-    const char *here = name_elsewhere("flag", arg + skip);
-    snprintf(text, sizeof text, "unknown option %.100s%s%s", arg,
-             here        ? ": "
-             : best.name ? "; the nearest is --"
-                         : "",
-             here        ? here
-             : best.name ? best.name
-                         : "");
+    nearest_option_print(&best, arg, text, sizeof text);
     return front_usage("%s", text);
 }
 

@@ -256,8 +256,8 @@ put_reports(FILE *to)
     pthread_mutex_unlock(&reported.lock);
 }
 
-static void
-put_metrics(FILE *to)
+static bool
+print_metrics(FILE *to)
 {
     struct rille_metrics m;
     family(to, "build", "info", "Version of Rille, name of the job and process id.");
@@ -269,7 +269,7 @@ put_metrics(FILE *to)
     put_workers(to, "worker_heartbeat_seconds", "gauge", "Time since the worker's last heartbeat.", heartbeat_age);
     put_workers(to, "worker_busy_seconds", "counter", "Busy time of the worker's devices.", worker_busy);
     put_reports(to);
-    fputs("# EOF\n", to);
+    return fputs("# EOF\n", to) >= 0;
 }
 
 /* Prints "ready", or the ranks of absent workers. Returns true if all workers are present. */
@@ -302,28 +302,17 @@ send_page(struct MHD_Connection *c, int status, const char *type, char *text)
     return done;
 }
 
+/* Sends what `print` prints. Sends the status 503 if `print` returns false. */
 static enum MHD_Result
-send_metrics(struct MHD_Connection *c)
+send_printed(struct MHD_Connection *c, bool (*print)(FILE *to), const char *type)
 {
     char *text = NULL;
     size_t n;
     FILE *to = open_memstream(&text, &n);
     if (!to) return MHD_NO;
-    put_metrics(to);
+    bool good = print(to);
     if (fclose(to)) return free(text), MHD_NO;
-    return send_page(c, MHD_HTTP_OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text);
-}
-
-static enum MHD_Result
-send_ready(struct MHD_Connection *c)
-{
-    char *text = NULL;
-    size_t n;
-    FILE *to = open_memstream(&text, &n);
-    if (!to) return MHD_NO;
-    bool ready = print_ready(to);
-    if (fclose(to)) return free(text), MHD_NO;
-    return send_page(c, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, plain, text);
+    return send_page(c, good ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, type, text);
 }
 
 static enum MHD_Result
@@ -334,11 +323,12 @@ serve_page(void *arg, struct MHD_Connection *c, const char *path, const char *me
     bool reads = !strcmp(method, "GET") || !strcmp(method, "HEAD");
     if (*n) return *n = 0, MHD_YES; /* discards the body of the request */
     if (!reads) return send_page(c, MHD_HTTP_METHOD_NOT_ALLOWED, plain, strdup("expected GET\n"));
-    if (!strcmp(path, "/metrics")) return send_metrics(c);
+    if (!strcmp(path, "/metrics"))
+        return send_printed(c, print_metrics, "application/openmetrics-text; version=1.0.0; charset=utf-8");
     if (!strcmp(path, "/healthz")) return send_page(c, MHD_HTTP_OK, plain, strdup("alive\n"));
     if (strcmp(path, "/readyz"))
         return send_page(c, MHD_HTTP_NOT_FOUND, plain, strdup("expected /metrics, /healthz or /readyz\n"));
-    return send_ready(c);
+    return send_printed(c, print_ready, plain);
 }
 
 static int

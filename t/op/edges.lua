@@ -2,8 +2,6 @@
 -- far from 0, logarithms of tiny numbers, results near 0.
 local tap = dofile("t/lib/tap.lua")
 
-local HALVES = {"bf16", "f16"}
-
 -- ---- sums of columns are computed in f64, for any number of columns ----
 
 for _, columns in ipairs{1, 2, 3, 40, 63, 64, 65, 1029} do

@@ -97,8 +97,8 @@ struct half {
     int fraction, exponent, bias;
 };
 static const struct half halves[] = {
-    {"bf16", bf16_to_f32, f32_to_bf16, 0x7f80, 7, 8, 127},
-    {"f16", f16_to_f32, f32_to_f16, 0x7c00, 10, 5, 15},
+    {"bf16", from_bf16, to_bf16, 0x7f80, 7, 8, 127},
+    {"f16", from_f16, to_f16, 0x7c00, 10, 5, 15},
 };
 
 /* Returns the value of a bit pattern by IEEE 754's formula. */

@@ -438,8 +438,8 @@ count_members(const struct coordinator *c)
 static void
 retire_unexpected(struct coordinator *c)
 {
-    int nin = count_members(c);
-    if (!c->options.least || nin + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
+    if (!c->options.least || c->started == c->options.world) return;
+    if (count_members(c) + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
         if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) >= 0)) continue;

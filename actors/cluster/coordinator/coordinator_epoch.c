@@ -315,7 +315,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_memory_keepers(c);
     for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
-        if (!coordinator_inhabited(c, m) && !c->memory[m].info.own) c->memory[m].info.made_epoch = c->epoch;
+        if (c->memory[m].info.keeper < 0 && !c->memory[m].info.own) c->memory[m].info.made_epoch = c->epoch;
     line_up_members(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *
-explain_layout(struct explainer *t, const struct layout *l)
+/* Returns the text of a layout. The session owns the text. */
+static const char *
+layout_in_text(struct explainer *t, const struct layout *l)
 {
     return rille_layout_text(t->s, (const struct rille_layout *)l);
 }
@@ -162,7 +163,7 @@ tell_way(struct explainer *t, const struct type *type, const struct box_candidat
         struct box_plan *b = whole;
         if (way->nhop > 1) {
             TRY(plan_hop(t, type, way->hop[k].from, way->hop[k].to, x, &b));
-            str_addf(&steps, "%s to %s on ", b->name, explain_layout(t, b->to));
+            str_addf(&steps, "%s to %s on ", b->name, layout_in_text(t, b->to));
             place_print(b->to->place, &steps);
             str_add(&steps, ":\n");
         }
@@ -186,7 +187,7 @@ explain_path(struct explainer *t, const struct box_candidate *c)
     p.layouts = ARENA_ARRAY(t->a, const char *, c->nhop + 1);
     for (int k = 0; k < c->nhop; k++) {
         str_addf(&name, "%s%s", k ? ", " : "", c->hop[k].name);
-        p.layouts[k] = explain_layout(t, c->hop[k].to);
+        p.layouts[k] = layout_in_text(t, c->hop[k].to);
     }
     p.name = keep_explain_text(t, &name);
     return p;
@@ -264,8 +265,8 @@ explain_move(struct explainer *t, const struct type *type, const struct layout *
 {
     struct str text = {0};
     struct rille_explain_boxing *x = &t->e->boxing[t->e->nboxing++];
-    *x = (struct rille_explain_boxing){.from = explain_layout(t, from),
-                                       .to = explain_layout(t, to),
+    *x = (struct rille_explain_boxing){.from = layout_in_text(t, from),
+                                       .to = layout_in_text(t, to),
                                        .from_place = (const struct rille_place *)from->place,
                                        .to_place = (const struct rille_place *)to->place,
                                        .ndim = type->ndim,

@@ -31,8 +31,6 @@ struct explainer {
     struct local_set mines; /* mesh positions on the session's host; only if there are several hosts */
 };
 
-/* Returns the text of a layout. The session owns the text. */
-const char *explain_layout(struct explainer *t, const struct layout *l);
 /* Returns a line of the user's program as "file:line", in the arena; "?" if the line is unknown. */
 char *explain_line(struct explainer *t, const struct line *l);
 /* Adds the description of a move to t->e->boxing. forced: the pin or hint that causes the move; NULL: none. times:

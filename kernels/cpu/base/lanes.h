@@ -6,6 +6,7 @@
  *
  *   LEVEL(by_halves) name of the level's function by_halves: by_halves_v4, by_halves_v3, by_halves_any
  *   AT_LEVEL         attributes of the level's functions
+ *   MM(name)         the level's intrinsic of that name; undefined if the processor is no x86-64
  *   vec, VEC, NVEC   a vector as wide as a register, its number of floats, and the number of vectors in LANES floats
  *   AT(x)            the vector at address x
  *   STREAMS_OF(n)    number of streams (of four) that are summed at once, so that n sums per stream fit the registers

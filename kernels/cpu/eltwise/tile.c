@@ -2,16 +2,21 @@
  *
  * One function compiled for all levels (simd.h) would be too slow, because a vector must have the width of the
  * level's registers. gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors
- * per tile hide the latency of an addition and leave registers for operands. */
-#pragma GCC optimize("O3", "no-trapping-math", "wrapv")
+ * per tile hide the latency of an addition and leave registers for operands. docs/tile.md derives the loops. */
+/* Loops of few instructions take up to half as long again if they cross a boundary of 32 bytes. */
+#pragma GCC optimize("O3", "no-trapping-math", "wrapv", "align-loops=32")
 #include "kernels/cpu/eltwise/tile.h"
 
+#include "kernels/cpu/base/lanes.h"
 #include "runtime/base/base.h"
 #include "runtime/tensor/half.h"
-#include "runtime/base/simd.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
+#ifdef X86_LEVELS
+#include <immintrin.h>
+#endif
 
 /* AHEAD: prefetch distance, bytes; one core reads this many bytes from memory in about 100 ns. LINE: size of a
  * cache line, bytes. */
@@ -35,127 +40,111 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define ALONE_SPARED
 #endif
 
-/* Operations on vectors. tile_loop.inc defines PICK and TRUTH. */
-#define COPY(a)        (a)
-#define NEG(a)         (-(a))
-#define ABS(a)         TILE_ABS(a)
-#define SIGN(a)        PICK((a) > 0, (vec){0} + 1, PICK((a) < 0, (vec){0} - 1, (vec){0}))
-#define SQUARE(a)      ((a) * (a))
-#define RECIPROCAL(a)  (1 / (a))
-#define SQRT(a)        TILE_ROOT(a)
-#define RSQRT(a)       (1 / TILE_ROOT(a))
-#define RELU(a)        PICK((a) <= 0, (vec){0}, a) /* a NaN is returned, because the comparison is false */
-#define NOT(a)         TRUTH((a) == 0)
-#define ADD(a, b)      ((a) + (b))
-#define SUB(a, b)      ((a) - (b))
-#define MUL(a, b)      ((a) * (b))
-#define DIV(a, b)      ((a) / (b))
-#define MAXIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MAX(a, b))
-#define MINIMUM(a, b)  TILE_KEEP_NAN(a, TILE_MIN(a, b))
-#define EQ(a, b)       TRUTH((a) == (b))
-#define NE(a, b)       TRUTH((a) != (b))
-#define LT(a, b)       TRUTH((a) < (b))
-#define LE(a, b)       TRUTH((a) <= (b))
-#define GT(a, b)       TRUTH((a) > (b))
-#define GE(a, b)       TRUTH((a) >= (b))
-#define AND(a, b)      TRUTH(((a) != 0) & ((b) != 0))
-#define OR(a, b)       TRUTH(((a) != 0) | ((b) != 0))
-#define WHERE(a, b, c) PICK((a) != 0, b, c)
-#define CLAMP(a, b, c) TILE_KEEP_NAN(a, TILE_KEEP_NAN(b, HELD(a, b, c)))
-#define HELD(a, b, c)  TILE_MIN(TILE_MAX(a, b), c) /* a clamp that is correct unless a or b is NaN */
+/* Selects a where the condition holds, elsewhere b. This is a macro, because gcc 12 compiles it to one masked
+ * instruction only if it knows the comparison, and to three instructions if it knows just the result. */
+#define PICK(condition, a, b) ((T)(((condition) & (OF(bits))(a)) | (~(condition) & (OF(bits))(b))))
 
-/* All operations by number of operands. TURNED: binary operations that equal another operation with swapped
- * operands. BOUNDED: ternary operations whose last two operands may be scalars. Their third macro argument is the
- * operation without NaN handling, which is used if the first of these two operands is not NaN. */
-#define OPERATIONS(ONE, TWO, TURNED, THREE, BOUNDED)                                                                   \
-    ONE(TILE_COPY, COPY)                                                                                               \
-    ONE(TILE_NEG, NEG)                                                                                                 \
-    ONE(TILE_ABS, ABS)                                                                                                 \
-    ONE(TILE_SIGN, SIGN)                                                                                               \
-    ONE(TILE_SQUARE, SQUARE)                                                                                           \
-    ONE(TILE_RELU, RELU)                                                                                               \
-    ONE(TILE_NOT, NOT)                                                                                                 \
-    TURNED(TILE_ADD, ADD)                                                                                              \
-    TWO(TILE_SUB, SUB)                                                                                                 \
-    TURNED(TILE_MUL, MUL)                                                                                              \
-    TWO(TILE_MAXIMUM, MAXIMUM)                                                                                         \
-    TWO(TILE_MINIMUM, MINIMUM)                                                                                         \
-    TURNED(TILE_EQ, EQ)                                                                                                \
-    TURNED(TILE_NE, NE)                                                                                                \
-    TURNED(TILE_LT, LT)                                                                                                \
-    TURNED(TILE_LE, LE)                                                                                                \
-    TURNED(TILE_GT, GT)                                                                                                \
-    TURNED(TILE_GE, GE)                                                                                                \
-    TURNED(TILE_AND, AND)                                                                                              \
-    TURNED(TILE_OR, OR)                                                                                                \
-    THREE(TILE_WHERE, WHERE)                                                                                           \
-    BOUNDED(TILE_CLAMP, CLAMP, HELD)
+/* Lists the codes of all operations; CASE(code) is defined by the user of the list. FIRST: binary operations that
+ * equal another operation with swapped operands, so that the value is always their first operand. */
+#define ONE(op)   CASE(TILE_CODE(op, 0))
+#define FIRST(op) CASE(TILE_CODE(op, 0)) CASE(TILE_CODE(op, 0) + TILE_NUMBER)
+#define TWO(op)   FIRST(op) CASE(TILE_CODE(op, 1)) CASE(TILE_CODE(op, 1) + TILE_NUMBER)
+#define THREE(op) CASE(TILE_CODE(op, 0)) CASE(TILE_CODE(op, 1)) CASE(TILE_CODE(op, 2))
+#define CODES                                                                                                          \
+    ONE(TILE_COPY)                                                                                                     \
+    ONE(TILE_NEG)                                                                                                      \
+    ONE(TILE_ABS)                                                                                                      \
+    ONE(TILE_SIGN)                                                                                                     \
+    ONE(TILE_SQUARE)                                                                                                   \
+    ONE(TILE_RELU)                                                                                                     \
+    ONE(TILE_NOT)                                                                                                      \
+    FIRST(TILE_ADD)                                                                                                    \
+    TWO(TILE_SUB)                                                                                                      \
+    FIRST(TILE_MUL)                                                                                                    \
+    TWO(TILE_MAXIMUM)                                                                                                  \
+    TWO(TILE_MINIMUM)                                                                                                  \
+    FIRST(TILE_EQ)                                                                                                     \
+    FIRST(TILE_NE)                                                                                                     \
+    FIRST(TILE_LT)                                                                                                     \
+    FIRST(TILE_LE)                                                                                                     \
+    FIRST(TILE_GT)                                                                                                     \
+    FIRST(TILE_GE)                                                                                                     \
+    FIRST(TILE_AND)                                                                                                    \
+    FIRST(TILE_OR)                                                                                                     \
+    THREE(TILE_WHERE)                                                                                                  \
+    THREE(TILE_CLAMP)                                                                                                  \
+    CASE(TILE_CODE(TILE_CLAMP, 0) + TILE_NUMBERS)
 
-/* Operations that only floats have. Integers are divided as floats, and square roots of integers are computed as
+/* Lists the codes that only floats have. Integers are divided as floats, and square roots of integers are computed as
  * floats. */
-#define OPERATIONS_REAL(ONE, TWO)                                                                                      \
-    ONE(TILE_RECIPROCAL, RECIPROCAL)                                                                                   \
-    ONE(TILE_SQRT, SQRT)                                                                                               \
-    ONE(TILE_RSQRT, RSQRT)                                                                                             \
-    TWO(TILE_DIV, DIV)
+#define CODES_REAL                                                                                                     \
+    ONE(TILE_RECIPROCAL)                                                                                               \
+    ONE(TILE_SQRT)                                                                                                     \
+    ONE(TILE_RSQRT)                                                                                                    \
+    TWO(TILE_DIV)
 
-#ifdef X86_LEVELS
-#include <immintrin.h>
-
-typedef int16_t places __attribute__((vector_size(64)));
-#define UPPER                                                                                                          \
-    ((__m512i)(places){1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,                                 \
-                       33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63})
-
-#define TILE_SUFFIX        v4
-#define TILE_LEVEL         X86_V4_BF16 /* the level's bf16 rounding instruction is used only with TILE_ROUNDS */
-#define TILE_WIDTH         64
-#define TILE_MM(name)      _mm512_##name
-#define TILE_PS            __m512
-#define TILE_PD            __m512d
-#define TILE_PH            __m256i
-#define TILE_NARROW(w)     _mm512_cvtepi32_epi16((__m512i)(w))
-#define TILE_TO_BF16(f)    to_bf16_sixteen((__m512)(f))
-#define TILE_CUTS(p, a, b) _mm512_storeu_si512(p, _mm512_permutex2var_epi16((__m512i)(a), UPPER, (__m512i)(b)))
-#include "kernels/cpu/eltwise/tile_level.inc"
-
-#define TILE_SUFFIX    v3
-#define TILE_LEVEL     X86_V3
-#define TILE_WIDTH     32
-#define TILE_MM(name)  _mm256_##name
-#define TILE_PS        __m256
-#define TILE_PD        __m256d
-#define TILE_PH        __m128i
-#define TILE_NARROW(w) _mm_packus_epi32(_mm256_castsi256_si128((__m256i)(w)), _mm256_extracti128_si256((__m256i)(w), 1))
-#include "kernels/cpu/eltwise/tile_level.inc"
-
-#define TILE_MM(name) _mm_##name
-#define TILE_PS       __m128
-#define TILE_PD       __m128d
-#endif
-
-typedef uint16_t four_halves __attribute__((vector_size(8)));
-typedef uint32_t four_words __attribute__((vector_size(16)));
-typedef float four_floats __attribute__((vector_size(16)));
-static inline four_floats
-four_of_f16(four_halves h)
+/* Return the parts of a step's code: the number of the operation's operands, which of them is the value, and whether
+ * the others are scalars that stay in registers. */
+INLINE int
+count_operands(int code)
 {
-    return (four_floats){from_f16(h[0]), from_f16(h[1]), from_f16(h[2]), from_f16(h[3])};
+    return code >= TILE_CODE(TILE_WHERE, 0) ? 3 : code >= TILE_CODE(TILE_ADD, 0) ? 2 : 1;
 }
 
-static inline four_halves
-to_f16_of(four_floats f)
+INLINE int
+value_position(int code)
 {
-    return (four_halves){to_f16(f[0]), to_f16(f[1]), to_f16(f[2]), to_f16(f[3])};
+    return code % 4 % (count_operands(code) == 3 ? TILE_NUMBERS : TILE_NUMBER);
 }
-#define TILE_WIDEN(h)  __builtin_convertvector((four_halves)(h), four_words)
-#define TILE_NARROW(w) __builtin_convertvector((four_words)(w), four_halves)
-#define TILE_OF_F16(h) four_of_f16((four_halves)(h))
-#define TILE_TO_F16(f) to_f16_of((four_floats)(f))
-#define TILE_SUFFIX    any
-#define TILE_LEVEL
-#define TILE_WIDTH 16
-#include "kernels/cpu/eltwise/tile_level.inc"
+
+INLINE bool
+in_numbers(int code)
+{
+    return code % 4 >= (count_operands(code) == 3 ? TILE_NUMBERS : TILE_NUMBER);
+}
+
+/* The tile that the loops process. Its fields stay in registers, because only the buffers' addresses are passed on.
+ * VECTORS: vectors per tile. */
+enum { VECTORS = 8, MOST_BYTES = 64 * VECTORS };
+struct tile {
+    int64_t *offset;           /* distance of the tile from an operand's address, for each way of addressing, bytes */
+    int64_t ahead;             /* prefetch distance, bytes */
+    size_t rest;               /* bytes of the tile in the row */
+    bool partial;              /* the tile ends beyond its row: steps read and write complete copies of it */
+    bool rounds;               /* bf16 are rounded by the processor's instruction */
+    char (*spare)[MOST_BYTES]; /* copies of the tile of two operands */
+    char *halves;              /* copy of a tile of 16-bit floats */
+};
+
+INLINE bool
+is_partial(const struct tile *t)
+{
+    return __builtin_expect(t->partial, 0);
+}
+
+/* Returns the address of operand k of step s in this tile. */
+INLINE char *
+tile_at(const struct tile *t, const struct tile_step *s, int k)
+{
+    return s->memory[k] + t->offset[s->way[k]];
+}
+
+/* Returns the address of a complete tile of operand k. Copies a tile that ends beyond its row to `copy`; size: bytes of
+ * the operand's tile in the row. */
+INLINE const char *
+complete_tile(const struct tile *t, const struct tile_step *s, int k, char *copy, size_t size)
+{
+    return is_partial(t) ? memcpy(copy, tile_at(t, s, k), size) : tile_at(t, s, k);
+}
+
+/* A row for the loops of a single operation. */
+struct span {
+    int64_t bytes, first, stride; /* size, start of the first vector, distance to the next one; bytes */
+    int64_t vectors;              /* number of complete vectors; a last vector of the row overlaps the one before it */
+};
+
+#define LANES_FILE "kernels/cpu/eltwise/tile_level.inc"
+#include "kernels/cpu/base/lanes_levels.inc"
 
 typedef void loop_fn(const struct tile_step *step, int64_t n, int64_t nrow, int64_t at, int64_t apart, int how);
 

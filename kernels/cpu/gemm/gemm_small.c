@@ -6,7 +6,7 @@
 #pragma GCC optimize("O3", "no-trapping-math", "fp-contract=fast")
 #include "kernels/cpu/gemm/gemm_small.h"
 
-#include "runtime/base/simd.h"
+#include "kernels/cpu/base/lanes.h"
 
 #include <assert.h>
 
@@ -39,39 +39,29 @@ is_copied(const struct small *g)
     return g->b_row >= SMALL_FAR && g->k <= SMALL_COPY && g->m >= PAYS;
 }
 
+/* MOST_VECTORS: maximum number of vectors in a row of sums; x86-64 processors without AVX-512 have 16 registers. */
 #ifdef X86_LEVELS
-#define SMALL_SUFFIX  v4
-#define SMALL_LEVEL   X86_V4
-#define SMALL_WIDTH   16
-#define SMALL_VECTORS 4
-#include "kernels/cpu/gemm/gemm_small_level.inc"
+#define MOST_VECTORS (VEC == 16 ? 4 : 2)
+#else
+#define MOST_VECTORS 4
+#endif
+#define TIMES(sum, y, x) ((sum) + (y) * (x))
+#define LANES_FILE       "kernels/cpu/gemm/gemm_small_level.inc"
+#include "kernels/cpu/base/lanes_levels.inc"
 
+#ifdef X86_LEVELS
 #include <immintrin.h>
 
 /* bf16 operands: an element is a pair of bf16 values, and dpbf16 adds the products of both values to the sum. */
-#define SMALL_SUFFIX  pairs
-#define SMALL_LEVEL   X86_V4_BF16
-#define SMALL_WIDTH   16
-#define SMALL_VECTORS 4
-#define SMALL_TIMES(sum, y, x)                                                                                         \
-    _mm512_dpbf16_ps((__m512)(sum), (__m512bh)_mm512_set1_epi32((int)bits_of(y)), (__m512bh)(x))
-#include "kernels/cpu/gemm/gemm_small_level.inc"
-
-#define SMALL_SUFFIX  v3
-#define SMALL_LEVEL   X86_V3
-#define SMALL_WIDTH   8
-#define SMALL_VECTORS 2
-#include "kernels/cpu/gemm/gemm_small_level.inc"
-
-#define SMALL_VECTORS 2
-#else
-#define SMALL_VECTORS 4
+#undef TIMES
+#define TIMES(sum, y, x) _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32((int)bits_of(y)), (__m512bh)(x))
+#define LEVEL(name)      name##_pairs
+#define AT_LEVEL         X86_V4_BF16
+#define AT(x)            (*(const sixteen_anywhere *)(x))
+#define vec              sixteen
+#define VEC              16
+#include LANES_FILE
 #endif
-
-#define SMALL_SUFFIX any
-#define SMALL_LEVEL
-#define SMALL_WIDTH 4
-#include "kernels/cpu/gemm/gemm_small_level.inc"
 
 static void (*const columns[])(const struct small *) = {
     [LEVEL_ANY] = columns_any,

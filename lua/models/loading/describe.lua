@@ -589,11 +589,7 @@ function families.minicpm3(d, c)
   d.embed_scale, d.residual = c.scale_emb or 12, first(c.scale_depth, 1.4) / d.layers ^ 0.5
   d.logit_scale = first(c.dim_model_base, 256) / d.width
 end
-function families.codegen(d, c)
-  d.norm, d.norms, d.parallel, d.gated, d.mlp_bias, d.head_bias = "layer", "1", true, false, true, true
-  rotate(d, c, {interleaved = true})
-  d.rotary_size = c.rotary_dim
-end
+families.codegen = families.gptj
 function families.biogpt(d, c)
   d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, true, true, true, 1e-5
   d.learned, d.embed_scale = 2, c.scale_embedding ~= false and d.width ^ 0.5 or nil

@@ -741,6 +741,14 @@ name_elsewhere(const char *scope, const char *name)
     return NULL;
 }
 
+void
+nearest_option_print(const struct nearest *best, const char *option, char *text, size_t size)
+{
+    const char *here = name_elsewhere("flag", option + strspn(option, "-"));
+    const char *middle = here ? ": " : best->name ? "; the nearest is --" : "";
+    snprintf(text, size, "unknown option %.100s%s%s", option, middle, here ? here : best->name ? best->name : "");
+}
+
 const char *
 name_hint(lua_State *L, const struct nearest *best)
 {

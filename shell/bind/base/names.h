@@ -16,6 +16,9 @@ void name_nearest(lua_State *L, int table, const char *name, struct nearest *bes
 /* Returns Rille's name for what other libraries call `name`. scope: "" (a global), "tensor" or "rille". NULL:
  * unknown. */
 const char *name_elsewhere(const char *scope, const char *name);
+/* Writes "unknown option --x" to text, followed by Rille's name for that option of another program, or else by the
+ * nearest option. */
+void nearest_option_print(const struct nearest *best, const char *option, char *text, size_t size);
 /* Returns "; the nearest name is 'x'", or "", for the end of a message. May push a new value for the text. */
 const char *name_hint(lua_State *L, const struct nearest *best);
 /* Returns the end of the message for an unknown option. keys: the valid options; NULL ends the list. For an

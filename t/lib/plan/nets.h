@@ -69,30 +69,6 @@ draw_copies(struct arena *a, const struct net *n, struct net_tensor *t)
     t->copy = copy;
 }
 
-/* Draws credit tables. A table states the number of copies of a tensor, by the moment at which its live range begins
- * and by the moment at which it ends. A longer live range has more copies. There are three moments. */
-static inline void
-draw_credits(struct arena *a, struct net *n)
-{
-    enum { MOMENTS = 3 };
-    int32_t end = net_times(n) + 1;
-    uint16_t *moment = ARENA_ARRAY(a, uint16_t, end);
-    int32_t *credit = ARENA_ARRAY(a, int32_t, MOMENTS * MOMENTS), more[MOMENTS];
-    for (int k = 0; k < MOMENTS; k++) more[k] = (int32_t)draw(3);
-    for (int32_t t = 0; t < end; t++) moment[t] = (uint16_t)(t * MOMENTS / end);
-    for (int from = 0; from < MOMENTS; from++)
-        for (int to = 0, sum = 1; to < MOMENTS; to++) {
-            sum += to > from ? more[to] : 0;
-            credit[from * MOMENTS + to] = sum;
-        }
-    n->nmoment = MOMENTS;
-    n->round_begin = (int32_t)draw(end - 1);
-    n->round_end = n->round_begin + 1 + (int32_t)draw(end - 1 - n->round_begin);
-    n->moment = moment;
-    for (int32_t i = 0; i < n->ntensor; i++)
-        if (draw(2)) n->tensor[i].credit = credit;
-}
-
 /* Draws the nodes. Each has at least `least` candidates, whose costs are below `most`. never: one of `never` costs
  * is infinite; 0: all are finite. */
 static inline void

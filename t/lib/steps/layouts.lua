@@ -3,7 +3,7 @@
 -- hints by name, and lay(net, program, hint), which gives the network's parameters the layouts of the hint.
 local nn = rille.nn
 
-local one, line, grid = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
+local line, grid = rille.placement("cpu", {0, 1, 2, 3}), rille.placement("cpu", {{0, 1}, {2, 3}})
 local D = 16
 
 -- A recommender (DLRM). It combines dense features and embedding rows by their dot products.
