@@ -65,6 +65,7 @@ thaw() { kill $(cat freezer) && rm freezer; } # fails if the programs that froze
 # on TEXT: succeeds if both stderr and the file of the hang report contain the text
 on() { says "$1" && grep -qF -e "$1" rille-hang-*.txt; }
 for hosts in 1 2; do
+  share $((hosts - 1)) || continue
   rm -f rille-hang-*.txt
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 --silence 30 --hang 1 train.lua freezes
   ok "a job does not wait for a debugger that keeps a lost worker" thaw
