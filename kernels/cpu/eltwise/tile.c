@@ -34,10 +34,12 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define TILE_COPIES  1
 #define TILE_SPARED  __attribute__((no_sanitize("address", "thread", "undefined")))
 #define ALONE_SPARED __attribute__((no_sanitize("undefined")))
+#define TILE_INLINE  INLINE ALONE_SPARED
 #else
 #define TILE_COPIES 0
 #define TILE_SPARED
 #define ALONE_SPARED
+#define TILE_INLINE INLINE
 #endif
 
 /* Selects a where the condition holds, elsewhere b. This is a macro, because gcc 12 compiles it to one masked
@@ -85,19 +87,19 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 
 /* Return the parts of a step's code: the number of the operation's operands, which of them is the value, and whether
  * the others are scalars that stay in registers. */
-INLINE int
+TILE_INLINE int
 count_operands(int code)
 {
     return code >= TILE_CODE(TILE_WHERE, 0) ? 3 : code >= TILE_CODE(TILE_ADD, 0) ? 2 : 1;
 }
 
-INLINE int
+TILE_INLINE int
 value_position(int code)
 {
     return code % 4 % (count_operands(code) == 3 ? TILE_NUMBERS : TILE_NUMBER);
 }
 
-INLINE bool
+TILE_INLINE bool
 in_numbers(int code)
 {
     return code % 4 >= (count_operands(code) == 3 ? TILE_NUMBERS : TILE_NUMBER);
@@ -116,14 +118,14 @@ struct tile {
     char *halves;              /* copy of a tile of 16-bit floats */
 };
 
-INLINE bool
+TILE_INLINE bool
 is_partial(const struct tile *t)
 {
     return __builtin_expect(t->partial, 0);
 }
 
 /* Returns the address of operand k of step s in this tile. */
-INLINE char *
+TILE_INLINE char *
 tile_at(const struct tile *t, const struct tile_step *s, int k)
 {
     return s->memory[k] + t->offset[s->way[k]];
@@ -131,7 +133,7 @@ tile_at(const struct tile *t, const struct tile_step *s, int k)
 
 /* Returns the address of a complete tile of operand k. Copies a tile that ends beyond its row to `copy`; size: bytes of
  * the operand's tile in the row. */
-INLINE const char *
+TILE_INLINE const char *
 complete_tile(const struct tile *t, const struct tile_step *s, int k, char *copy, size_t size)
 {
     return is_partial(t) ? memcpy(copy, tile_at(t, s, k), size) : tile_at(t, s, k);
