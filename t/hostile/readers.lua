@@ -87,15 +87,10 @@ families.write(entries.llama, base)
 readers.config = of_file(base .. "/config.json", configs, function() rille.models.load(base) end)
 
 local plain = rille.models.load(base)
-local lora = {}
-for _, entry in ipairs(dofile("t/golden/models/lora.lua")) do
-  if entry.family == "llama" then lora = entry end
-end
+local lora = dofile("t/golden/models/lora.lua")[1]
+assert(lora.family == "llama")
 local parts = {}
-for _, one in ipairs(lora.modules) do
-  local name, r, n_in, n_out = table.unpack(one)
-  parts[name .. ".lora_A.weight"], parts[name .. ".lora_B.weight"] = rille.ones{r, n_in}, rille.ones{n_out, r}
-end
+for _, one in ipairs(lora.tensors) do parts[one[1]] = rille.ones(one[2]) end
 rille.save(adapter .. "/adapter_model.safetensors", parts)
 readers.adapter = of_file(adapter .. "/adapter_config.json", {lora.config}, function()
   rille.models.lora(rille.models.load(base), adapter)

@@ -486,7 +486,7 @@ name_in_part(lua_State *L, const char *name)
     for (int i = 0; i < (int)(sizeof part / sizeof *part); i++) {
         const char *other = name_elsewhere(part[i], name);
         if (other) return other;
-        lua_getfield(L, 1, part[i]);
+        if (lua_getfield(L, 1, part[i]) != LUA_TTABLE) return NULL;
         for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
             const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
             if (!strcasecmp(key, name)) return lua_pushfstring(L, "write rille.%s.%s", part[i], key);
