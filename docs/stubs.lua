@@ -193,6 +193,30 @@ local function emit_methods(class)
   end
 end
 
+-- Returns the annotation of an object that can be called, by the signature on its page.
+local function overload_of(page, result)
+  local list = {}
+  for _, p in ipairs(parameters(pages.signature(page))) do
+    list[#list + 1] = ("%s%s: %s"):format(p.name, p.optional and p.name ~= "..." and "?" or "", p.type)
+  end
+  return ("---@overload fun(%s): %s"):format(table.concat(list, ", "), result)
+end
+
+-- Prints a table in a module: an architecture with the functions new and load, or a function with functions in it.
+local function emit_table(page, found)
+  print(("---@class rille.%s"):format(page))
+  if page:find("^models") and not rawget(found, "new") then
+    comment(text_of(page))
+    print(overload_of(page, "rille.Model"))
+  end
+  print(("rille.%s = {}\n"):format(page))
+  if rawget(found, "new") then emit(("rille.%s.new"):format(page), parameters(pages.signature(page)), {"rille.Model"}, text_of(page)) end
+  if rawget(found, "load") then emit(("rille.%s.load"):format(page), parameters("load(path[, {}])"), {"rille.Model"}, text_of(page)) end
+  local inner = page:find("^models") and pages.below(page) or {}
+  table.sort(inner)
+  for _, name in ipairs(inner) do emit_function(("rille.%s.%s"):format(page, name), page .. "." .. name) end
+end
+
 local function emit_module(prefix)
   local inner = pages.below(prefix)
   table.sort(inner)
@@ -204,21 +228,11 @@ local function emit_module(prefix)
     elseif prefix == "nn" and type(found) == "table" and name ~= "init" then
       print(("---@class rille.nn.%s%s"):format(name, name == "Module" and "" or ": rille.nn.Module"))
       comment(text_of(page))
-      local sign = pages.signature(page)
-      local list = {}
-      for _, p in ipairs(parameters(sign)) do
-        list[#list + 1] = ("%s%s: %s"):format(p.name, p.optional and p.name ~= "..." and "?" or "", p.type)
-      end
-      if name ~= "Module" then print(("---@overload fun(%s): rille.nn.%s"):format(table.concat(list, ", "), name)) end
+      if name ~= "Module" then print(overload_of(page, "rille.nn." .. name)) end
       print(("rille.nn.%s = {}\n"):format(name))
       emit_methods(page)
     elseif type(found) == "table" then
-      print(("---@class rille.%s"):format(page))
-      print(("rille.%s = {}\n"):format(page))
-      if prefix == "models" then
-        emit(("rille.%s.new"):format(page), parameters(pages.signature(page)), {"rille.Model"}, text_of(page))
-        if rawget(found, "load") then emit(("rille.%s.load"):format(page), parameters("load(path[, {}])"), {"rille.Model"}, text_of(page)) end
-      end
+      emit_table(page, found)
     elseif type(found) == "string" then
       print(("---@type string\nrille.%s = nil\n"):format(page))
     else
