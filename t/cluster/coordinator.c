@@ -613,6 +613,47 @@ test_comm_ranks(void)
     }
 }
 
+/* A worker of a new host joins an elastic job and is lost before an epoch is formed. Its memory stays, and a program
+ * that was sent before runs again. Checks with the address sanitizer that the program has a partition for the memory.
+ */
+static void
+test_added_memory(void)
+{
+    static const unsigned char digest[CLUSTER_ID] = "part", outline[CLUSTER_ID] = "outline";
+    static const struct places places[2];
+    struct notices t = {0};
+    struct coordinator_env env = {&t, keep_send, keep_cut, keep_tell};
+    struct coordinator_options o = {.world = 2, .least = 1, .silence = 3, .version = "1", .machine = "m"};
+    struct coordinator *c = coordinator_new(&o, &env);
+    struct start s = {.program = 7, .bytes = "program", .nbyte = 8, .memory = -1, .places = places};
+    memcpy(s.outline, outline, CLUSTER_ID);
+    say(c, 0, hello(0, "1", "a"), 0, 1);
+    for (uint32_t epoch = 1, seq = 2; epoch <= 3; epoch += 2) {
+        form_world(c, 2, false);
+        say(c, 0, (struct packet){.kind = PACKET_MADE, .segment = span_text("s"), .port = span_text("p")}, epoch,
+            seq++);
+        say(c, 0, (struct packet){.kind = PACKET_READY}, epoch, seq++);
+        s.run = epoch;
+        coordinator_start(c, &s);
+        if (epoch == 1)
+            say(c, 0,
+                (struct packet){.kind = PACKET_HAVE,
+                                .program = 7,
+                                .digest = {digest, CLUSTER_ID},
+                                .outline = {outline, CLUSTER_ID}},
+                epoch, seq++);
+        say(c, 0, (struct packet){.kind = PACKET_END, .run = epoch}, epoch, seq++);
+        if (epoch == 3) break;
+        say(c, 1, hello(-1, "1", "b"), 0, 1);
+        ok(!coordinator_recover(c, 2) && coordinator_memories(c) == 2, "a worker of another host adds a memory");
+        coordinator_gone(c, 1, "ended");
+        ok(!coordinator_recover(c, 1), "the job continues without this worker");
+    }
+    ok(coordinator_memories(c) == 2 && t.sent[PACKET_PROGRAM] == 1 && t.n[NOTICE_ENDED] == 2 && !t.last.status,
+       "after its loss, the memory stays, and a program that was sent before runs");
+    coordinator_free(&c);
+}
+
 /* Leads a coordinator with one worker into a phase. Returns the sequence number of the worker's last packet. */
 static uint32_t
 reach_phase(struct coordinator *c, enum coordinator_phase phase)
@@ -732,6 +773,7 @@ main(void)
     test_rows();
     test_scale();
     test_comm_ranks();
+    test_added_memory();
     test_nonsense();
     test_signals();
     test_unreached();

@@ -101,18 +101,37 @@ known(const struct coordinator *c, uint64_t id)
     return NULL;
 }
 
+/* Gives the record of a program an unknown partition for each memory that was added since the record was made. A
+ * worker of a new host adds a memory, and can be lost before any device moves there; then the program stays. */
+static void
+add_parts(struct shipped *s, int nmemory)
+{
+    if (nmemory <= s->nmemory) return;
+    s->memory = must_realloc(s->memory, sizeof *s->memory * (size_t)nmemory);
+    while (s->nmemory < nmemory) s->memory[s->nmemory++] = (struct part){.known = false};
+}
+
+/* Returns the plan partition of a memory. */
+static struct part *
+part_of(const struct shipped *s, int memory)
+{
+    assert(memory >= 0 && memory < s->nmemory);
+    return &s->memory[memory];
+}
+
+/* Returns the record of a program, and adds an unknown program. */
 static struct shipped *
 find_shipped(struct coordinator *c, uint64_t id)
 {
     struct shipped *s = known(c, id);
-    if (s) return s;
-    GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
-    s = &c->shipped[c->nshipped++];
-    *s = (struct shipped){.id = id,
-                          .has = must_alloc((size_t)c->options.world),
-                          .rows = must_alloc(sizeof *s->rows * (size_t)c->options.world),
-                          .memory = must_alloc(sizeof *s->memory * (size_t)c->nmemory),
-                          .nmemory = c->nmemory};
+    if (!s) {
+        GROW(c->shipped, c->nshipped + 1, c->shipped_capacity);
+        s = &c->shipped[c->nshipped++];
+        *s = (struct shipped){.id = id,
+                              .has = must_alloc((size_t)c->options.world),
+                              .rows = must_alloc(sizeof *s->rows * (size_t)c->options.world)};
+    }
+    add_parts(s, c->nmemory);
     return s;
 }
 
@@ -285,8 +304,10 @@ static bool
 parts_agree(struct coordinator *c, struct shipped *s)
 {
     struct comm_ranks_list *list = must_alloc(sizeof *list * (size_t)(c->nmemory + 1));
-    for (int m = 0; m < c->nmemory; m++)
-        list[m] = (struct comm_ranks_list){m, str_text(&s->memory[m].comm_ranks), s->memory[m].comm_ranks.len};
+    for (int m = 0; m < c->nmemory; m++) {
+        const struct str *ranks = &part_of(s, m)->comm_ranks;
+        list[m] = (struct comm_ranks_list){m, str_text(ranks), ranks->len};
+    }
     s->agreed = s->agreed || !comm_ranks_match(c->nmemory, list);
     free(list);
     if (s->agreed) return true;
@@ -321,7 +342,7 @@ static void
 retell(struct coordinator *c, const struct shipped *s)
 {
     for (int m = 0; m < c->nmemory; m++) {
-        const struct part *part = &s->memory[m];
+        const struct part *part = part_of(s, m);
         int rank = coordinate_keeper(c, m);
         if (!part->known || rank < 0) continue;
         struct packet p = {.kind = PACKET_HAVE,
@@ -359,7 +380,7 @@ static const char *
 objection_to(struct coordinator *c, int rank, const struct packet *p)
 {
     int memory = c->member[rank].info.memory;
-    unsigned char *part = find_shipped(c, p->program)->memory[memory].digest;
+    unsigned char *part = part_of(find_shipped(c, p->program), memory)->digest;
     if (!coordinate_same(p->outline, c->start.outline) || p->digest.n != CLUSTER_ID)
         return "the worker's plan of this program differs from the controller's";
     if (memory == c->start.memory) memcpy(part, c->start.digest, CLUSTER_ID);
@@ -372,7 +393,7 @@ objection_to(struct coordinator *c, int rank, const struct packet *p)
 static void
 keep_shipped_part(struct shipped *s, int memory, const struct packet *p)
 {
-    struct part *part = &s->memory[memory];
+    struct part *part = part_of(s, memory);
     s->agreed = false;
     str_clear(&part->comm_ranks);
     str_addn(&part->comm_ranks, p->comm_ranks.bytes, p->comm_ranks.n);
