@@ -157,9 +157,14 @@ bool
 layout_appends(const struct layout *l, const struct type *t)
 {
     int64_t ranks = 1;
-    for (int i = 0; i < l->place->naxis; i++)
-        if (l->sbp[i].kind == SBP_S && l->sbp[i].axis == 0) ranks *= l->place->axis[i];
-    return t->ndim > 0 && t->dim[0] % ranks == 0 && !layout_has_partial(l);
+    if (t->ndim == 0 || layout_has_partial(l)) return false;
+    for (int i = 0; i < l->place->naxis; i++) {
+        struct sbp s = l->sbp[l->order[i]];
+        if (s.kind != SBP_S || s.axis != 0) continue;
+        ranks *= l->place->axis[l->order[i]];
+        if (t->dim[0] / shard_unit(t->dim[0], s.unit) % ranks) return false;
+    }
+    return true;
 }
 
 bool
