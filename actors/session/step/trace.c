@@ -310,9 +310,7 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
-    *out = v->type;
-    if (r->pieces == 1) return 0;
-    if (v->type.ndim == 0)
+    if (r->pieces > 1 && v->type.ndim == 0)
         return fail(E_SHAPE, "graph: argument %d has no rows for micro_batches = %d to divide", i + 1, (int)r->pieces);
     return rows_divide(v, r->pieces, out) ? 0 : trace_no_pieces(r, i, v);
 }
