@@ -405,14 +405,15 @@ sbp_parse(const char *text, int ndim, struct sbp *out)
     struct cursor c = {text};
     int axis;
     if (!take_sbp(&c, out, &axis) || !at_end(&c))
-        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
+        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), S(axis, unit n), B, P, P(max) or P(min)", text);
     return resolve_axis(text, axis, ndim, out);
 }
 
 static int
 bad_layout(const char *text, const struct place *p)
 {
-    if (p->naxis == 1) return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
+    if (p->naxis == 1)
+        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), S(axis, unit n), B, P, P(max) or P(min)", text);
     return fail(E_SBP, "\"%s\" is not an SBP of a mesh of %d axes: expected one entry per axis, as in \"(B, S(0))\"",
                 text, p->naxis);
 }
