@@ -470,8 +470,8 @@ take_berths(struct act_offsets *b)
     }
 }
 
-/* Sets offset and stride of results without bytes to 0, which is inside any arena. The stride may have been the size of
- * a stage slot, and the slots do not fit in the smaller arena. */
+/* Sets offset and stride of results without bytes to 0, which is inside any arena. The stride may have been the size
+ * of a stage slot, and the slots do not fit in the smaller arena. */
 static void
 move_empty(struct plan *p, int32_t device)
 {
