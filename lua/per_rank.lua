@@ -158,6 +158,7 @@ end
 -- Returns the entries of a layout, one per mesh axis.
 local function entries(who, sbp)
   check.that(not sbp:find("order"), "per_rank: %s: a layout with its own order of mesh axes is not supported, found %s", who, sbp)
+  check.that(not sbp:find("unit"), "per_rank: %s: all shards must be equal, so a layout must have no unit, found %s", who, sbp)
   return layout.entries(sbp)
 end
 
@@ -184,6 +185,7 @@ end
 local function read_layout(mesh, who, sbp, n)
   local shape = {}
   for i = 1, n do shape[i] = 1 end
+  entries(who, type(sbp) == "table" and table.concat(sbp, ", ") or tostring(sbp))
   local good, t = check.try(rille.empty, shape, {placement = mesh.placement, sbp = sbp})
   check.that(good, "per_rank: %s: %s", who, (tostring(t):gsub("^.-empty: ", "")))
   return entries(who, t.sbp)

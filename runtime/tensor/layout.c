@@ -157,9 +157,14 @@ bool
 layout_appends(const struct layout *l, const struct type *t)
 {
     int64_t ranks = 1;
-    for (int i = 0; i < l->place->naxis; i++)
-        if (l->sbp[i].kind == SBP_S && l->sbp[i].axis == 0) ranks *= l->place->axis[i];
-    return t->ndim > 0 && t->dim[0] % ranks == 0 && !layout_has_partial(l);
+    if (t->ndim == 0 || layout_has_partial(l)) return false;
+    for (int i = 0; i < l->place->naxis; i++) {
+        struct sbp s = l->sbp[l->order[i]];
+        if (s.kind != SBP_S || s.axis != 0) continue;
+        ranks *= l->place->axis[l->order[i]];
+        if (t->dim[0] / shard_unit(t->dim[0], s.unit) % ranks) return false;
+    }
+    return true;
 }
 
 bool
@@ -400,14 +405,15 @@ sbp_parse(const char *text, int ndim, struct sbp *out)
     struct cursor c = {text};
     int axis;
     if (!take_sbp(&c, out, &axis) || !at_end(&c))
-        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
+        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), S(axis, unit n), B, P, P(max) or P(min)", text);
     return resolve_axis(text, axis, ndim, out);
 }
 
 static int
 bad_layout(const char *text, const struct place *p)
 {
-    if (p->naxis == 1) return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), B, P, P(max) or P(min)", text);
+    if (p->naxis == 1)
+        return fail(E_SBP, "\"%s\" is not an SBP: expected S(axis), S(axis, unit n), B, P, P(max) or P(min)", text);
     return fail(E_SBP, "\"%s\" is not an SBP of a mesh of %d axes: expected one entry per axis, as in \"(B, S(0))\"",
                 text, p->naxis);
 }

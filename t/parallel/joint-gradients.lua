@@ -69,6 +69,49 @@ tap.group("a weight with two uses has one gradient", function()
   end
 end)
 
+-- Returns the difference between the gradients of 1 and of `pieces` micro-batches. loss: function of ids and table.
+local function difference(pieces, ids, loss)
+  local function gradient(n)
+    local weight = integers({VOCAB, WIDTH}, 1, ids.placement, "B"):detach():requires_grad_(true)
+    rille.graph(function(x) return tap_backward(loss(x, weight)) end, {micro_batches = n})(ids)
+    return weight.grad
+  end
+  return (gradient(pieces) - gradient(1)):abs():max():item()
+end
+
+tap.group("a penalty on a looked-up table has its complete gradient", function()
+  local ids = rille.arange(8):reshape{8, 1}:to_global{placement = one, sbp = "B"} * 3
+  for _, pieces in ipairs{2, 4, 8} do
+    tap.is(difference(pieces, ids, function(x, weight) return x:embedding(weight):relu():sum() + weight:abs():sum() end), 0.0,
+      pieces .. " micro-batches: the gradient is that of one batch")
+  end
+end)
+
+tap.group("shards with unequal rows", function()
+  for _, sbp in ipairs{"S(1)", "S(1, unit 2)", "S(1, unit 3)", "S(1, unit 6)"} do
+    local ids = (rille.arange(48):reshape{8, 6}):to_global{placement = two, sbp = sbp}
+    for _, pieces in ipairs{2, 4} do
+      tap.is(difference(pieces, ids, function(x, weight) return x:transpose(0, 1):embedding(weight):relu():sum() end), 0.0,
+        ("ids %s, %d micro-batches: the gradient is that of one batch"):format(sbp, pieces))
+    end
+  end
+end)
+
+tap.group("micro-batches of a batch that is split by units", function()
+  for unit, possible in pairs{[2] = "1, 2, 3, 6", [3] = "1, 2, 3, 6", [4] = "1", [6] = "1, 2, 3, 6", [12] = "1"} do
+    local ids = rille.arange(12):reshape{12, 1}:to_global{placement = two, sbp = ("S(0, unit %d)"):format(unit)}
+    for _, pieces in ipairs{2, 3, 4, 6, 12} do
+      local function run() return difference(pieces, ids, function(x, weight) return x:embedding(weight):relu():sum() end) end
+      local name = ("unit %d, %d micro-batches"):format(unit, pieces)
+      if (possible .. ","):find(" " .. pieces .. ",", 1, true) then
+        tap.is(run(), 0.0, name .. ": the gradient is that of one batch")
+      else
+        tap.fails(run, {"12 rows, which micro_batches = " .. pieces, "possible numbers: " .. possible}, name .. ": the error lists the numbers")
+      end
+    end
+  end
+end)
+
 tap.group("gradients are summed over micro-batches", function()
   local want = gradients({one, one}, 1, 200, "B")
   local found, plan = gradients({one, one}, 2, 200, "B")

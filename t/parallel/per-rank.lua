@@ -494,6 +494,8 @@ tap.group("errors", function()
   local cases = {
     {"axis 1 has 3 elements, which the 2 ranks of mesh axis 0 must divide", id, {"S(1)"}, {"S(1)"}, x},
     {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
+    {"input 1: all shards must be equal, so a layout must have no unit, found S(0, unit 2)", id, {"S(0, unit 2)"}, {"S(0)"}, x},
+    {"output 1: all shards must be equal, so a layout must have no unit, found S(0, unit 2)", id, {"S(0)"}, {"S(0, unit 2)"}, x},
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
     {"output 1 is a local tensor of another call", function(m, t)

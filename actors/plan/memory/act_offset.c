@@ -470,14 +470,15 @@ take_berths(struct act_offsets *b)
     }
 }
 
-/* Sets the offset of results without bytes to 0, which is inside any arena. */
+/* Sets offset and stride of results without bytes to 0, which is inside any arena. The stride may have been the size
+ * of a stage slot, and the slots do not fit in the smaller arena. */
 static void
 move_empty(struct plan *p, int32_t device)
 {
     for (int32_t i = 0; i < p->ntask; i++)
         for (int32_t k = 0; k < p->task[i].nresult; k++) {
             struct where *w = &p->task[i].out[k].where;
-            if (w->kind == IN_ARENA && w->index == device && p->task[i].out[k].bytes == 0) w->offset = 0;
+            if (w->kind == IN_ARENA && w->index == device && p->task[i].out[k].bytes == 0) w->offset = w->stride = 0;
         }
 }
 

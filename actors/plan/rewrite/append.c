@@ -45,20 +45,26 @@ summed_factor(const struct program *p, const struct prog_node *n, const struct r
     return -1;
 }
 
-/* Returns true if the result is operand k plus a sum over another operand, so that operand k may be summed over the
- * micro-batches first. The operator's record lists both operands as the start of `linear`: the result is linear in
- * both together. */
+/* Returns true if the result is operand k plus a sum over another operand. The operator's record lists both operands as
+ * the start of `linear`: the result is linear in both together. */
+static bool
+adds_operand(const struct prog_node *n, int k)
+{
+    const char *linear = n->op->partial.linear;
+    return linear && linear[0] == '0' + k && linear[1] >= '0' && linear[1] < '0' + n->nin && k < n->op->ninplace;
+}
+
+/* Returns true if operand k is added to the result and may be summed over the micro-batches first. */
 static bool
 is_addend(const struct program *p, const struct prog_node *n, int k)
 {
-    const char *linear = n->op->partial.linear;
     bool single = ref_varies(p, n->in[k]) && ref_type(p, n->in[k]).dtype == DT_F32;
-    bool both = linear && linear[0] == '0' + k && linear[1] >= '0' && linear[1] < '0' + n->nin;
-    return single && both && k < n->op->ninplace && ref_varies(p, n->in[linear[1] - '0']);
+    return single && adds_operand(n, k) && ref_varies(p, n->in[n->op->partial.linear[1] - '0']);
 }
 
-/* Returns true if the call sums over dimension 0 of the operands that differ per micro-batch, except addends. No other
- * operand may have the summed factor. */
+/* Returns true if one call with the appended operands returns the sum of all calls. The call must sum over dimension 0
+ * of the operands that differ per micro-batch, except addends. No other operand may have the summed factor. An operand
+ * that is the same in each micro-batch must not be added, because one call adds it once. */
 static bool
 sums_leading_rows(const struct program *p, const struct prog_node *n, const struct rule *r)
 {
@@ -66,9 +72,10 @@ sums_leading_rows(const struct program *p, const struct prog_node *n, const stru
     if (f < 0) return false;
     for (int k = 0; k < n->nin; k++) {
         const struct rule_operand *o = &r->operand[k];
+        bool varies = ref_varies(p, n->in[k]), addend = is_addend(p, n, k);
         bool without = o->ignored || !has_factor(o, f, 0);
-        bool fits = !ref_varies(p, n->in[k]) || is_addend(p, n, k) ? without : begins_with(o, f);
-        if (!fits) return false;
+        if (!varies && adds_operand(n, k)) return false;
+        if (varies && !addend ? !begins_with(o, f) : !without) return false;
     }
     return true;
 }

@@ -276,19 +276,28 @@ is_made_here(const struct rille_tensor *t)
 
 /* ---- beginning and ending a trace ---- */
 
-/* Fails. The error lists the possible numbers of micro-batches: the common divisors of all ranks' row counts. */
+/* Returns true if n micro-batches divide the rows of every shard, and the layout fits a micro-batch. Rows are divided
+ * in place. Sets the type of one micro-batch. */
+static bool
+rows_divide(const struct val *v, int64_t n, struct type *out)
+{
+    *out = v->type;
+    if (v->type.dim[0] % n) return false;
+    out->dim[0] /= n;
+    if (layout_fits(v->layout, out)) return err_clear(), false;
+    for (int pos = 0; pos < v->layout->place->nrank; pos++)
+        if (layout_shard(v->layout, &v->type, pos).dim[0] != layout_shard(v->layout, out, pos).dim[0] * n) return false;
+    return true;
+}
+
+/* Fails. The error lists the possible numbers of micro-batches. */
 static int
 trace_no_pieces(const struct trace *r, int i, const struct val *v)
 {
-    int64_t all = 0;
+    struct type one;
     struct str which = {0};
-    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
-        int64_t rows = layout_shard(v->layout, &v->type, pos).dim[0];
-        for (int64_t t; rows > 0; t = all % rows, all = rows, rows = t) {
-        }
-    }
-    for (int64_t n = 1, told = 0; n <= all && told < 12 && n <= 1 << 20; n++)
-        if (all % n == 0) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
+    for (int64_t n = 1, told = 0; n <= v->type.dim[0] && told < 12 && n <= 1 << 20; n++)
+        if (rows_divide(v, n, &one)) str_addf(&which, "%s%lld", told++ ? ", " : "", (long long)n);
     int status = fail(E_SHAPE,
                       "graph: argument %d has %lld rows, which micro_batches = %d does not divide on every rank; "
                       "possible numbers: %s",
@@ -297,22 +306,13 @@ trace_no_pieces(const struct trace *r, int i, const struct val *v)
     return status;
 }
 
-/* Returns the type of one micro-batch. The rows of every shard must be divisible, because rows are divided in
- * place. */
+/* Returns the type of one micro-batch. */
 static int
 piece_type(const struct trace *r, int i, const struct val *v, struct type *out)
 {
-    *out = v->type;
-    if (r->pieces == 1) return 0;
-    if (v->type.ndim == 0)
+    if (r->pieces > 1 && v->type.ndim == 0)
         return fail(E_SHAPE, "graph: argument %d has no rows for micro_batches = %d to divide", i + 1, (int)r->pieces);
-    if (v->type.dim[0] % r->pieces) return trace_no_pieces(r, i, v);
-    out->dim[0] /= r->pieces;
-    for (int pos = 0; pos < v->layout->place->nrank; pos++) {
-        struct type all = layout_shard(v->layout, &v->type, pos), one = layout_shard(v->layout, out, pos);
-        if (all.dim[0] != one.dim[0] * r->pieces) return trace_no_pieces(r, i, v);
-    }
-    return 0;
+    return rows_divide(v, r->pieces, out) ? 0 : trace_no_pieces(r, i, v);
 }
 
 void
