@@ -1,4 +1,5 @@
--- peft_options.lua - the options of PEFT's adapter_config.json: checks them, and tells to which modules they apply.
+-- peft_options.lua - the options of PEFT's adapter_config.json: checks the options, and finds the
+-- modules to which they apply.
 --
 -- A module has its name in the base model's file. PEFT's options name modules by ends of names, or by regular
 -- expressions of Python.
