@@ -18,8 +18,7 @@
 /* Row of a table of values (units_at()): unit of each dimension. 0 or 1: elements; -1: elements, because a layout of
  * the user splits the dimension without a unit. Table NULL: no value needs a unit. */
 typedef int32_t units_row[MAX_DIM];
-/* Returns the index of a value's row. The table has rows for the results of nodes, then for leaves. -1: r is a number.
- */
+/* Returns the index of a value's row: rows for the results of nodes, then for leaves. -1: r is a number. */
 int32_t units_at(const struct program *p, struct ref r);
 /* Sets unit[k] to the row of operand or result k of node i; NULL: the operand is a number, or `row` is NULL. */
 void units_of_call(const struct program *p, units_row *row, int32_t i, int32_t **unit);

@@ -17,8 +17,7 @@
 /* size of the smallest gradient that is computed once for the batch, bytes; smaller gradients stay in the L2 cache */
 enum { APPEND_LEAST = 1 << 20 };
 
-/* Rewrites the sums over micro-batches that take at least `least` bytes. The program's layouts must already be chosen.
- */
+/* Rewrites sums over micro-batches of `least` bytes or more. The program's layouts must already be chosen. */
 void append_operands(struct program *p, int64_t least);
 
 #endif
