@@ -35,7 +35,7 @@ int32_t grid_rank(const struct grid *g, int32_t pos);
 bool grid_apart(const struct grid *g, const struct grid *h);
 /* Returns the index of a tile in mesh order. Callers use it to alternate between equally good choices. */
 int32_t grid_tile(const struct grid *g, int32_t corner);
-/* Returns the index of the part that contains element k, if shard_range() splits n elements into `parts` parts. */
+/* Returns the index of the shard that contains element k, if shard_range() splits n elements into `parts` shards. */
 int32_t grid_part(int64_t n, int32_t unit, int64_t parts, int64_t k);
 /* Returns the reduction of the P axes with more than one rank; RED_NONE: no P axis has more than one rank. */
 enum reduce grid_reduce(const struct grid *g);

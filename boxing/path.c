@@ -269,7 +269,7 @@ same_path_entry(struct sbp x, struct sbp y)
     return x.kind == y.kind && x.axis == y.axis && x.reduce == y.reduce && x.unit == y.unit;
 }
 
-/* Returns true if `parts` divides the number of blocks that the entry splits. */
+/* Returns true if `parts` divides the number of units in the dimension that the entry splits. */
 static bool
 divides_evenly(const struct search *s, struct sbp entry, int32_t parts)
 {

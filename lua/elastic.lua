@@ -46,7 +46,7 @@ local function build(self)
   take_snapshot(self)
 end
 
--- Does a step. If workers were lost, first builds the parts again on the present devices. Then admits workers that wait,
+-- Runs a step. If workers were lost, first builds the parts again on the present devices. Then admits workers that wait,
 -- and builds the parts on their devices, too. Workers are admitted only while no values are on devices of lost workers,
 -- because an admission may move such a device to another host.
 local function advance(self)

@@ -22,7 +22,7 @@ struct mover {
     bool back;
     const struct type *type;
     const struct layout *given; /* an operand's current layout, or a result's required layout */
-    /* entries of `given`, but with the units of equal entries of the signatures (sig_entry_is) */
+    /* entries of `given`; an entry that equals a signature's entry (sig_entry_is) has the unit of the signature */
     struct sbp has[MAX_AXIS];
     int twin; /* index of an earlier mover of the same value; -1: none */
     /* by signature: index in `entries` of the SBP entry that the signature gives this mover */

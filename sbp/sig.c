@@ -51,8 +51,8 @@ tail_size(const struct rule *r, const struct rule_dim *dim, int i)
     return n;
 }
 
-/* Raises the unit of the factor that an entry with this unit splits: the first factor whose values are complete
- * blocks of the dimension. */
+/* Raises the unit of the factor that an entry with this unit splits. This is the first factor of the dimension of which
+ * the unit holds a number of complete values that divides the factor's size. */
 static void
 raise_unit(const struct rule *r, const struct rule_dim *dim, int32_t unit, int32_t *of)
 {
@@ -65,7 +65,7 @@ raise_unit(const struct rule *r, const struct rule_dim *dim, int32_t unit, int32
     }
 }
 
-/* Sets the units to 0 of factors that all ranks of the placement divide evenly. */
+/* Sets the unit of a factor to 0 if the placement's ranks divide the factor's number of units. */
 static void
 drop_even_units(const struct rule *r, const struct place *p, int32_t *unit)
 {

@@ -25,15 +25,16 @@ struct sig_list {
     const int32_t *unit; /* units of the factors, as in sig_units(); NULL: 0 for all */
 };
 
-/* Fills unit[], by factor: number of adjacent elements that a split of the factor keeps together; 0: shards on the
- * placement are equal, so the unit makes no difference. The unit of a factor is the largest that one of these
- * layouts gives it (inputs, then results; entries may be NULL); otherwise 1. layout NULL: no layouts. */
+/* Fills unit[], by factor: number of adjacent elements that a split of the factor keeps together; 0: all ranks of the
+ * placement get equally many complete units, so a unit does not change the shards. The unit of a factor is the largest
+ * unit that follows from these layouts (inputs, then results; entries may be NULL); 1 if none follows. layout NULL: no
+ * layouts. */
 void sig_units(const struct rule *r, const struct place *p, const struct layout *const *layout, int n,
                int32_t unit[RULE_FACTOR]);
 
-/* Fills of[] as sig_units() does, from the units of the dimensions of operands and results. unit[k]: by dimension of
- * operand k, 0 or 1: elements; -1: elements, whatever the other operands have, if the dimension has one factor; NULL:
- * elements. Returns, as bits, the factors with such a dimension. */
+/* Fills of[] as sig_units() does, but from the units of dimensions. unit[k], by dimension of operand or result k: the
+ * unit; 0 or 1: no unit; -1: the dimension is split by elements, so its factor has no unit, if the dimension has only
+ * one factor. unit[k] NULL: no units. Returns, as bits, the factors that a -1 splits by elements. */
 uint64_t sig_units_of_dims(const struct rule *r, const struct place *p, int32_t *const *unit, int32_t of[RULE_FACTOR]);
 /* Returns the unit of a dimension that is split along its major factor. of: units of the factors, as from sig_units().
  * 0: elements. */
@@ -44,7 +45,8 @@ int64_t sig_unit_of_dim(const struct rule *r, const struct rule_dim *dim, const 
  * factor, times the sizes of the dimension's later factors, also if the unit changes nothing (layout_drop_units). */
 int sig_axis(struct arena *a, const struct call *c, const struct rule *r, const int32_t *unit, struct sig_list *out);
 
-/* Returns true if the layout of a tensor of type t splits mesh axis x as entry v would, or has v there. */
+/* Returns true if the entry of a layout on mesh axis x is v, or differs from v only in a unit that does not change the
+ * shards of a tensor of type t. */
 bool sig_entry_is(const struct layout *l, const struct type *t, int x, struct sbp v);
 
 /* Returns the index of the signature with B (replicated) for all operands and results. */

@@ -1,4 +1,5 @@
-/* after.h - epilogues: a line kernel also computes a chain's other steps. The caller owns the text; any thread. */
+/* after.h - writes epilogues: a line kernel also computes the other steps of a chain. The caller owns the text; any
+ * thread. */
 #ifndef RILLE_KERNELS_CUDA_AFTER_H
 #define RILLE_KERNELS_CUDA_AFTER_H
 

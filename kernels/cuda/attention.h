@@ -1,4 +1,5 @@
-/* attention.h - kernel texts of attention and its gradient. The caller owns the text; any thread. */
+/* attention.h - writes the source text of kernels for attention and its gradient. The caller owns the text; any thread.
+ */
 #ifndef RILLE_KERNELS_CUDA_ATTENTION_H
 #define RILLE_KERNELS_CUDA_ATTENTION_H
 

@@ -1,4 +1,4 @@
-/* method_epilogue.h - a chain of element-wise calls after a product or row kernel. Any thread. */
+/* method_epilogue.h - computes a product or row kernel and the element-wise calls after it. Any thread. */
 #ifndef RILLE_KERNELS_EXEC_METHOD_EPILOGUE_H
 #define RILLE_KERNELS_EXEC_METHOD_EPILOGUE_H
 

@@ -1,4 +1,4 @@
-/* method_group.h - updates or casts of several variables as one call. Pure; any thread. */
+/* method_group.h - computes updates or casts of several variables in one call. Pure; any thread. */
 #ifndef RILLE_KERNELS_EXEC_METHOD_GROUP_H
 #define RILLE_KERNELS_EXEC_METHOD_GROUP_H
 

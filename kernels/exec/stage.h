@@ -1,4 +1,5 @@
-/* stage.h - gives a method dense copies of operands and results, in scratch. Runs only read the exec; any thread. */
+/* stage.h - copies operands and results to and from dense form in scratch, for a method. Runs only read the exec; any
+ * thread. */
 #ifndef RILLE_KERNELS_EXEC_STAGE_H
 #define RILLE_KERNELS_EXEC_STAGE_H
 

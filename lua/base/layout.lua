@@ -52,8 +52,8 @@ function layout.split_of(entry)
   if dimension then return tonumber(dimension), tonumber(unit) or 1 end
 end
 
--- Returns the entries of t's layout for a tensor of another shape, in which a dimension counts other elements: the
--- blocks of a quantised weight have bytes in place of columns. Units are converted.
+-- Returns the entries of t's layout for a tensor that stores t in another shape, such as the blocks of a quantised weight,
+-- which have bytes in place of columns. Converts the units to elements of that shape.
 function layout.entries_for(t, shape)
   local list = layout.entries(t.sbp)
   for i, entry in ipairs(list) do

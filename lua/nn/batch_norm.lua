@@ -37,9 +37,9 @@ end
 -- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, that mean, and the mean of the differences. If the mean is far from 0, its
--- rounding error matters; this error equals the mean of the differences. The first mean cancels out of the result, so
--- it needs no gradient.
+-- Returns x minus its mean per channel, this mean, and the mean of the differences per channel. The mean of the
+-- differences is the rounding error of the first mean, which matters if the first mean is far from 0. The first mean
+-- cancels out of the layer's result, so it needs no gradient.
 local function centered(x, across)
   local mean = x:mean{axis = {0, 2, 3}}:detach()
   local near = wide(x) - across(mean)

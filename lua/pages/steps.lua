@@ -271,13 +271,13 @@ product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
     sign = "rille.parallel(model, {data =, tensor =, layers =, method =, sequence =, zero =, zero_axes =, reshard =, stages =, members =, chunks =, panels =, blocks =, input =})",
     text = [[
 Sets the layouts of a model for data, tensor, sequence or pipeline parallel training, by a recipe.
-Any module will do; only tensor axes need to know its layers.
+The model can be any module; only tensor axes need the roles of its layers.
 {data = 0, tensor = 1}: the batch over mesh axis 0, heads and hidden sizes over axis 1. {tensor = {0, 1}} is 2D;
 {0, 1, 2} with method "2.5d" or "3d". {stages = {P0, P1}} assigns the blocks to placements: a pipeline.
 {data = {0, 1}, zero = 3, zero_axes = 1}: HSDP, that is ZeRO over axis 1 and replicas over axis 0.
 {tensor = 0, layers = {["*.fc1"] = "column", ["*.fc2"] = "row"}}: your own layers by name,
 or by class (?parallel.class).
-{tensor = 0, input = x}: finds the roles in a trace of the model: columns and rows by turns.
+{tensor = 0, input = x}: finds the roles in a trace of the model: column and row layers in turn.
 Where sharding would move more bytes than it saves, layers stay replicated; print(t) says why.
 rille.parallel.axis defines more kinds of mesh axes.]],
     args = [[
@@ -348,7 +348,7 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
   or a list of names; stream = true: the result is what blocks read and write, (batch, ..., width);
   heads = {q = "heads", k = "kv_heads", out = "heads"}: layers whose output (column) or input (row)
   consists of heads, and the fields with their numbers; a rank gets complete heads, so shards differ
-  if the ranks do not divide the number; without the row layer, a column layer is then replicated]],
+  if the ranks do not divide the number; a column layer is then replicated if heads lacks the row layer]],
     returns = "the roles; nil if neither the class nor a base class has any",
     errors = [[
 Class must be a class of modules;

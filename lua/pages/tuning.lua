@@ -129,8 +129,9 @@ Parameters that are trained completely have the base model's values during the c
     sign = "rille.models.lora.swap(m[, adapters])",
     text = [[
 Replaces all adapters of a model by others, and returns those that the model had.
-So one model in memory serves several adapters: load each folder with rille.models.lora(m, dir), and take it off.
-Parameters that are trained completely belong to the adapters. A compiled step follows.]],
+So one model in memory serves several adapters: load each folder with rille.models.lora(m, dir),
+and remove its adapters with rille.models.lora.swap(m).
+Parameters that are trained completely belong to the adapters. Compiled steps use the new adapters.]],
     args = "m: a module\nadapters: a result of this function; default: none",
     returns = "the adapters that the model had, for another call of this function or rille.models.lora.mix",
     errors = "merged adapters; adapters of another model, or of another layout; a call within a compiled step",

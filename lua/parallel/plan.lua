@@ -92,9 +92,10 @@ local module_roles = {
   block = {output = "stream"}, routed = {input = "routed", output = "stream"},
 }
 
--- Returns the number of groups into which the layers of one module divide their heads: a rank gets complete groups. If
--- query heads share keys, the number of key heads can be the number of groups. list: numbers of heads of the layers;
--- ways: number of ranks. Prefers groups that the ranks divide, then groups that reach all ranks.
+-- Returns the number of groups into which the heads of a module's layers are divided; a rank gets complete groups. The
+-- number is the number of heads of some layer, such as the key heads that query heads share. Prefers the least multiple
+-- of the number of ranks, then the least number with a group for each rank. list: numbers of heads by layer; ways: number
+-- of ranks.
 local function groups_of(list, ways)
   table.sort(list)
   for _, n in ipairs(list) do if n % ways == 0 then return n end end

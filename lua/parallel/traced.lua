@@ -142,8 +142,8 @@ local function with(trace, chain)
   return roles
 end
 
--- Reads from a gradient's SBP by which groups the features of a layer or parameter are split. Returns true if this was
--- not known.
+-- Records the number of groups by which the features of a layer or parameter are split, if the SBP of its gradient has a
+-- unit. Returns true if the number was unknown.
 local function learn(trace, u, sbp)
   local dimension, unit = layout.split_of(sbp)
   if not dimension or unit == 1 or trace.groups[u.path] then return false end

@@ -1,7 +1,7 @@
--- scan.lua - rille.scan on local tensors (local.lua): scans the global tensors behind them.
+-- scan.lua - rille.scan on local tensors (local.lua): scans the global tensors that they stand for.
 --
--- A local state that is equal on all ranks may differ after one position. Then the state's leading axes are expanded, and
--- the scan is recorded again.
+-- An initial state that is equal on all ranks may differ between ranks after the first position. In this case the state's
+-- leading axes are expanded, and the scan is recorded again.
 
 local check = require "rille.base.check"
 local locals = require "rille.per_rank.local"

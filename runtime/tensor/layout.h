@@ -1,18 +1,18 @@
 /* layout.h - layouts of tensors: a placement (devices in a mesh), and an SBP entry per mesh axis.
  *
- * An atlas interns both, so equal ones have the same pointer (and id). An atlas belongs to a session and its thread;
- * its objects are read-only, and any thread may read them while the session exists.
+ * An atlas interns both, so equal placements, and equal layouts, have the same pointer (and id). An atlas belongs to a
+ * session and its thread; its objects are read-only, and any thread may read them while the session exists.
  *
  * A split of n over p shards is always balanced: the first n mod p shards have one extra element (shard_range). If
  * several mesh axes split one dimension, `order` is the order of splitting: each axis splits the ranges that the
  * preceding axis has made. A split with a unit u counts blocks of u elements instead of elements: S(0, unit 64)
  * splits 192 elements on 2 ranks into 128 and 64, and so never cuts an attention head of 64.
  *
- * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); a unit of 1, and a unit on a mesh axis of
- * one rank, is 0; `order` is the lexicographically least permutation in which the axes that split one dimension have
- * the same relative order. Layouts on meshes of different shape are never equal, even if every device holds the same
- * box; layout_same_boxes() compares the boxes. A layout does not know the size of a dimension, so a unit that
- * changes nothing is dropped where the size is known (layout_drop_units). */
+ * Canonical form: S(-1) is replaced by its axis (when parsed with ndim); a unit of 1, or on a mesh axis of one
+ * rank, is replaced by 0; `order` is the lexicographically least permutation in which the axes that split one dimension
+ * have the same relative order. Layouts on meshes of different shape are never equal, even if every device holds the
+ * same box; layout_same_boxes() compares the boxes. A layout does not know the size of a dimension, so callers that
+ * know the size remove units that do not change the shards (layout_drop_units). */
 #ifndef RILLE_RUNTIME_LAYOUT_H
 #define RILLE_RUNTIME_LAYOUT_H
 
@@ -29,7 +29,7 @@ struct sbp {
     uint8_t axis;   /* S: the tensor dimension that the entry splits */
     uint8_t reduce; /* P: RED_SUM, RED_MAX or RED_MIN */
     uint8_t zero;   /* always 0, so that memcmp() compares entries */
-    int32_t unit;   /* S: number of adjacent elements that the split keeps together; 0: 1 */
+    int32_t unit;   /* S: number of adjacent elements that the split keeps together; 0: no unit, as 1 */
 };
 
 /* A placement: devices of one kind, arranged as a mesh. device.h describes the kinds; a placement stores only the
@@ -78,8 +78,8 @@ int64_t shard_unit(int64_t n, int32_t unit);
 /* Returns the range of elements *lo <= k < *hi of shard i, if n elements are split into `parts` balanced shards of
  * blocks of shard_unit(n, unit) elements. The range is empty if there are more shards than blocks. */
 void shard_range(int64_t n, int32_t unit, int64_t parts, int64_t i, int64_t *lo, int64_t *hi);
-/* Sets the unit to 0 in each entry of a layout of type t whose shards are equal with and without the unit. order:
- * cutting order. */
+/* Sets to 0 each unit that does not change the shards of a tensor of type t: the mesh axes up to the unit's own axis,
+ * in cutting order, divide the dimension into shards with equal numbers of units. sbp: entries of a layout on p. */
 void layout_drop_units(const struct place *p, const struct type *t, const uint8_t *order, struct sbp *sbp);
 /* Returns the box that mesh position `pos` holds of a tensor with global type t. P and B axes do not split. */
 void layout_box(const struct layout *l, const struct type *t, int pos, struct box *out);

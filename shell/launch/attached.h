@@ -1,4 +1,4 @@
-/* attached.h - accepts the connections of rille attach and rille status. Main thread. */
+/* attached.h - accepts the connections of `rille attach` and `rille status`. Main thread. */
 #ifndef RILLE_SHELL_LAUNCH_ATTACHED_H
 #define RILLE_SHELL_LAUNCH_ATTACHED_H
 

@@ -1,4 +1,4 @@
-/* ranked.h - rank and address from the environment of a launcher. Main thread. */
+/* ranked.h - reads rank and coordinator's address from the environment of a launcher, such as torchrun. Main thread. */
 #ifndef RILLE_SHELL_LAUNCH_RANKED_H
 #define RILLE_SHELL_LAUNCH_RANKED_H
 

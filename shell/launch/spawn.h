@@ -1,4 +1,4 @@
-/* spawn.h - worker processes of this program. Main thread. */
+/* spawn.h - starts worker processes on this host or by ssh, and prints their output. Main thread. */
 #ifndef RILLE_SHELL_LAUNCH_SPAWN_H
 #define RILLE_SHELL_LAUNCH_SPAWN_H
 

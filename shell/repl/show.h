@@ -1,4 +1,4 @@
-/* show.h - a value as text, as the shell prints it. Main thread. */
+/* show.h - converts a value to the text that the shell prints for a result. Main thread. */
 #ifndef RILLE_SHELL_REPL_SHOW_H
 #define RILLE_SHELL_REPL_SHOW_H
 

@@ -96,10 +96,12 @@ test_successor(bool alive)
         coordinator_tick(c);
     }
     if (alive) {
-        ok(strstr(t.refusal, "rank 1 is already taken by another worker"), "it is refused if the member is alive");
+        ok(strstr(t.refusal, "rank 1 is already taken by another worker"),
+           "the waiting worker is refused if the member is alive");
     } else {
         coordinator_gone(c, 1, "ended");
-        ok(!*t.refusal && !coordinator_recover(c, 2) && t.welcomed[2] == 1, "it gets the rank if the member is lost");
+        ok(!*t.refusal && !coordinator_recover(c, 2) && t.welcomed[2] == 1,
+           "the waiting worker gets the rank if the member is lost");
     }
     coordinator_free(&c);
 }
@@ -118,8 +120,8 @@ test_beyond(void)
     *t.refusal = '\0';
     coordinator_gone(c, 0, "ended");
     coordinator_receive(c, 2, &p);
-    ok(t.welcomed[2] == -1 && !*t.refusal, "while a rank is lost, it waits");
-    ok(!coordinator_recover(c, 1) && t.welcomed[2] == 0, "and it gets the rank when the job recovers");
+    ok(t.welcomed[2] == -1 && !*t.refusal, "while a rank is lost, such a worker waits");
+    ok(!coordinator_recover(c, 1) && t.welcomed[2] == 0, "and gets the rank when the job recovers");
     coordinator_free(&c);
 }
 

@@ -14,7 +14,7 @@ local gguf = dofile("t/lib/gguf.lua")
 
 local dir = tap.folder()
 local COUNT, ONE = tonumber(os.getenv("COUNT")) or 40, os.getenv("READER")
-local SECONDS <const> = 5 -- most processor time of one text
+local SECONDS <const> = 5 -- maximum processor time per text, s
 
 -- ---- changing a text ----
 

@@ -285,7 +285,7 @@ local losses = {
   end,
 }
 
--- loss -> options of its adapters, other than a rank of 2 for all linear layers
+-- name of a loss -> options of its adapters; without an entry: a rank of 2, for all linear layers
 local adapted = {
   dora = {dora = true, targets = {"embed_tokens", "lm_head", "down_proj", "q_proj"}, train = {"norm"}},
   fused = {bias = true, targets = "all-linear"},

@@ -12,7 +12,7 @@ if tap.sanitized() then
 end
 
 local dir = tap.folder() .. "/x"
-local NEEDED = (tonumber(os.getenv("MIB")) or 300) << 20 -- the parameters have about so many bytes
+local NEEDED = (tonumber(os.getenv("MIB")) or 300) << 20 -- approximate size of the parameters, bytes
 local WIDTH, HIDDEN, HEADS, KV_HEADS, VOCAB = 1536, 5120, 12, 4, 16000
 local SIZE = {F32 = 4, BF16 = 2, F16 = 2}
 

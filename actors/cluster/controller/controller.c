@@ -153,7 +153,7 @@ started_on(const struct cluster *c, int rank)
     return host ? host : "this host";
 }
 
-/* Writes how a member was lost. If the member was silent, adds for how long, and the option with the limit. */
+/* Writes how a member was lost. If the member was silent, adds the time of silence and the option with its limit. */
 static void
 print_loss(const struct cluster *c, const struct notice *n, char *out, size_t size)
 {

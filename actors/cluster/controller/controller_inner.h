@@ -87,7 +87,7 @@ struct cluster {
         int nloss;
         /* true: a worker was started for this epoch and was lost before it had joined, so another start is useless */
         bool vain;
-        /* times of losses, ns; a caller that sees their number change knows that its epoch has ended */
+        /* times of losses, ns; if the number of losses changes, the epoch of a waiting caller has ended */
         struct loss_times lost;
     } epoch;
     struct {

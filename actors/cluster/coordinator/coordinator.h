@@ -206,8 +206,8 @@ void coordinator_free(struct coordinator **c);
 void coordinator_vouch(struct coordinator *c, int peer, int rank);
 /* Handles a packet from link `peer`. The first packet of a link registers the link. */
 void coordinator_receive(struct coordinator *c, int peer, const struct packet *p);
-/* Returns true if the link `peer` is that of a member or of a waiting worker. The number of another link may name a new
- * link later. */
+/* Returns true if a member or a waiting worker has the link `peer`. If none has, the number may name another link
+ * later. */
 bool coordinator_uses(const struct coordinator *c, int peer);
 /* Handles a heartbeat, which names the rank of its sender. Heartbeats arrive on a separate link, and prove only that
  * the process is alive. Returns false if the sender is no member. */

@@ -177,9 +177,8 @@ has_lost_rank(const struct coordinator *c)
     return false;
 }
 
-/* Returns true if a worker that has no rank may get one later: a lost rank, when the owner recovers; the rank of a
- * member whose loss has not been noticed yet; any rank of an elastic job. want: rank that the worker requests; -1: any.
- */
+/* Returns true if a worker without a rank may get a rank later: a lost rank, when the owner recovers; the rank of a
+ * member whose loss is not noticed yet; any rank of an elastic job. want: rank that the worker requests; -1: any. */
 static bool
 may_get_rank(const struct coordinator *c, int want, const struct packet *p)
 {
@@ -333,9 +332,9 @@ find_machine(const struct coordinator *c, const struct hash_table *known, const 
 
 /* Returns the memory (one per host) for a worker that was admitted as a rank. After a loss, if the rank's memory
  * belonged to a lost host, this memory moves to the worker's machine. Otherwise the worker gets the memory of its
- * machine. In an elastic job, a worker on the coordinator's host gets the memory there, because the job cannot do
- * without it. A machine without a memory gets that of a lost host, if the rank had it or there are as many memories as
- * ranks, else a new memory. */
+ * machine. In an elastic job, a worker on the coordinator's host gets the memory of that host, which the job always
+ * needs. A machine without a memory gets the memory of a lost host, if the rank had this memory or there are as many
+ * memories as ranks; otherwise a new memory. */
 static int
 memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
 {
@@ -392,8 +391,8 @@ hello_of(const struct waiting *w)
     return p;
 }
 
-/* Returns the rank that an admission can give to a waiting worker; -1: none. taken: by rank, 1: another worker gets it.
- */
+/* Returns the rank that an admission can assign to a waiting worker; -1: none. taken: by rank, 1: another worker gets
+ * the rank. */
 static int
 rank_by_admission(const struct coordinator *c, const struct waiting *w, const uint8_t *taken)
 {
@@ -433,8 +432,8 @@ count_members(const struct coordinator *c)
 
 /* Retires the absent ranks of an elastic job whose workers nobody starts, if enough workers are present. Ranks
  * stay open if the job needs a worker for their memory (coordinate_first_gone). After a loss, waiting workers count as
- * present: those on other hosts than the lost ones get their ranks by an admission, which can move devices, in the next
- * epoch. */
+ * present. In the next epoch an admission, which can move devices, assigns ranks to waiting workers on other hosts than
+ * the lost workers'. */
 static void
 retire_unexpected(struct coordinator *c)
 {
@@ -530,8 +529,8 @@ find_waiting(const struct coordinator *c, const struct packet *p)
     return -1;
 }
 
-/* Lets a worker wait for a rank. If a waiting worker has connected again, replaces its entry. A HELLO over the same
- * connection only shows that the worker still waits. */
+/* Lets a worker wait for a rank. If the worker waits already and has connected again, replaces the worker's entry. A
+ * HELLO over the same connection only shows that the worker still waits. */
 static void
 keep_waiting(struct coordinator *c, int peer, const struct packet *p)
 {
@@ -556,8 +555,8 @@ keep_waiting(struct coordinator *c, int peer, const struct packet *p)
     coordinate_complete(c, -1);
 }
 
-/* Returns true if a waiting worker can have no rank: its rank has a member that sent two heartbeats since the worker
- * arrived, or a job of fixed size has no lost rank any more. */
+/* Returns true if a waiting worker cannot get a rank: the member with the requested rank has sent two heartbeats since
+ * the worker arrived, or the job has a fixed size and no lost rank any more. */
 static bool
 waits_in_vain(const struct coordinator *c, struct waiting *w)
 {

@@ -1,4 +1,5 @@
-/* coordinator_admit.h - admits workers, and assigns their devices to memories. Any thread with the lock. */
+/* coordinator_admit.h - admits workers, and assigns their devices to memories. Any thread that holds the cluster's
+ * lock. */
 #ifndef RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_ADMIT_H
 #define RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_ADMIT_H
 

@@ -1,4 +1,5 @@
-/* coordinator_epoch.h - forms an epoch, and gathers the next one after a loss. Any thread with the lock. */
+/* coordinator_epoch.h - forms an epoch, and gathers the next one after a loss. Any thread that holds the cluster's
+ * lock. */
 #ifndef RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_EPOCH_H
 #define RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_EPOCH_H
 
@@ -43,8 +44,8 @@ void coordinate_made(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_ready(struct coordinator *c, int rank, const struct packet *p);
 void coordinate_meet(struct coordinator *c, int rank, const struct packet *p);
 
-/* Returns true if `memory` is that of the coordinator's host, and a worker on this machine is there, too. machine:
- * NULL: the worker is a member of a memory already. */
+/* Returns true if `memory` is the memory of the coordinator's host, and `machine` is that host. machine NULL: returns
+ * false. */
 bool coordinate_joins_own(const struct coordinator *c, int memory, const char *machine);
 
 #endif

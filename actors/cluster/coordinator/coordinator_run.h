@@ -1,4 +1,4 @@
-/* coordinator_run.h - sends programs to workers and runs them. Any thread with the lock. */
+/* coordinator_run.h - sends programs to workers and runs them. Any thread that holds the cluster's lock. */
 #ifndef RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_RUN_H
 #define RILLE_ACTORS_CLUSTER_COORDINATOR_COORDINATOR_RUN_H
 

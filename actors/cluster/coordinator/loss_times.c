@@ -1,4 +1,4 @@
-/* loss_times.c - a ring of times. */
+/* loss_times.c - keeps the times of the last losses in a ring buffer. */
 #include "actors/cluster/coordinator/loss_times.h"
 
 #include <assert.h>

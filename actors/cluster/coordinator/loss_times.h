@@ -1,4 +1,4 @@
-/* loss_times.h - the times of the last losses of workers, to limit the number of losses within a time.
+/* loss_times.h - times of the last losses of workers, to limit the number of losses within a period.
  *
  * Times are in any unit. Owner: the cluster (controller.h), under the cluster's lock. */
 #ifndef RILLE_CLUSTER_LOSS_TIMES_H
@@ -13,8 +13,8 @@ struct loss_times {
 };
 
 void loss_times_add(struct loss_times *l, int64_t at);
-/* Returns the time from the loss that was `most` losses before the last one to the last one; -1: there were fewer
- * losses. most: less than LOSS_TIMES. */
+/* Returns the time that passed during the last `most` + 1 losses, from the first to the last of them; -1: there were
+ * fewer losses. most: less than LOSS_TIMES. */
 int64_t loss_times_span(const struct loss_times *l, int most);
 
 #endif

@@ -1,4 +1,4 @@
-/* traffic.h - numbers, acknowledges and repeats messages of two workers. Any thread with the carrier's lock. */
+/* traffic.h - numbers, acknowledges and repeats messages of two workers. Any thread that holds the carrier's lock. */
 #ifndef RILLE_ACTORS_CLUSTER_TRANSPORT_TRAFFIC_H
 #define RILLE_ACTORS_CLUSTER_TRANSPORT_TRAFFIC_H
 

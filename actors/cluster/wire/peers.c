@@ -1,4 +1,4 @@
-/* peers.c - a table of connections, which is searched from its beginning. */
+/* peers.c - a table of connections with linear search. */
 #include "actors/cluster/wire/peers.h"
 
 #include "actors/cluster/wire/key.h"
@@ -27,8 +27,8 @@ oldest_released(const struct peers *p)
     return oldest;
 }
 
-/* Returns a slot for a new connection, with its number: the slot that was released first, if enough others were
- * released after it or no slot is left, else an unused slot. NULL: all slots are in use. */
+/* Returns a slot with a new number for a connection: the slot that was released first, if more than PEERS_RELEASED
+ * slots are released or no slot is unused; else an unused slot. NULL: all slots are in use. */
 static struct peers_entry *
 new_entry(struct peers *p)
 {
@@ -44,7 +44,7 @@ new_entry(struct peers *p)
     return &p->entry[p->n++];
 }
 
-/* Searches from the first slot on, because the connections that were made first send most. */
+/* Searches linearly from the first slot, because the earliest connections send most messages. */
 int
 peers_number(struct peers *p, const void *id, size_t n)
 {

@@ -240,7 +240,7 @@ some_products(struct products *x)
             }
 }
 
-/* Fills the units of the factors of a node's call. */
+/* Fills of[] with the units of the factors of a node's call. */
 static void
 find_call_units(const struct candidates *c, const struct prog_node *n, const struct rule *r, int32_t *of)
 {

@@ -1,4 +1,4 @@
-/* lifetimes.h - lifetimes of the values of a planned step. Pure; any thread. */
+/* lifetimes.h - finds from when until when each value of a planned step occupies memory. Pure; any thread. */
 #ifndef RILLE_ACTORS_PLAN_ASSIGN_LIFETIMES_H
 #define RILLE_ACTORS_PLAN_ASSIGN_LIFETIMES_H
 

@@ -1,4 +1,4 @@
-/* units.c - carries units from merged dimensions through the factors of a program's calls. */
+/* units.c - propagates units from merged dimensions through the factors of a program's calls. */
 #include "actors/plan/assign/units.h"
 
 #include "actors/plan/assign/candidate.h"
@@ -14,7 +14,7 @@ struct units {
     const struct program *p;
     struct arena *tmp;
     units_row *row;
-    struct rule **rule; /* by node: its rule, once it is needed */
+    struct rule **rule; /* by node: dimension rule; NULL: not needed so far, or none */
     bool changed;
 };
 
@@ -66,7 +66,7 @@ raise_row(struct units *u, int32_t at, int d, int64_t unit)
     u->changed = true;
 }
 
-/* Fixes a dimension to elements. */
+/* Marks a dimension as split by elements. */
 static void
 fix_row(struct units *u, int32_t at, int d)
 {
@@ -75,7 +75,7 @@ fix_row(struct units *u, int32_t at, int d)
     u->changed = true;
 }
 
-/* Carries units through a call: from its operands and results to its factors, and back. */
+/* Propagates units through a call: from dimensions of operands and results to the call's factors, and back. */
 static void
 spread_call(struct units *u, int32_t i)
 {
@@ -92,8 +92,8 @@ spread_call(struct units *u, int32_t i)
         }
 }
 
-/* Carries units through a move, which changes no dimension. A move that the user requested converts the value, so its
- * operand may have another unit than its result. */
+/* Propagates units between the operand and the result of a move, which have the same dimensions. Skips a move that the
+ * user requested, because such a move may convert a value from one unit to another. */
 static void
 spread_move(struct units *u, int32_t i)
 {

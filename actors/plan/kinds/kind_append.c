@@ -1,5 +1,5 @@
-/* kind_append.c - a task that appends the value of each micro-batch to those of the micro-batches before it, on one
- * rank. task.type is the type of the shard of one micro-batch. */
+/* kind_append.c - a task that copies the shard of each micro-batch behind the shards of earlier micro-batches, in one
+ * register. The result has the shards of the whole batch; task.type is the type of one micro-batch's shard. */
 #include "actors/plan/verify/verify_value.h"
 #include "runtime/device/stream.h"
 

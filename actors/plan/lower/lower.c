@@ -390,8 +390,9 @@ single_launches(struct lower *l, int device, struct task *t)
     return 0;
 }
 
-/* Makes a task with one argument: the task adds the argument to a sum, appends it to earlier ones, or makes a dense
- * copy of a window. type: type of the task's result; of a task that appends, the part for one micro-batch. */
+/* Makes a task with one argument: the task adds the argument to a sum, appends the argument to those of earlier
+ * micro-batches, or makes a dense copy of a window. type: type of the task's result; if the task appends, type of one
+ * micro-batch's rows of the result. */
 static int
 single_task(struct lower *l, const struct task_kind *kind, struct pval *v, const struct type *type, int32_t own,
             bool piece, int32_t *id)

@@ -31,8 +31,8 @@ begins_with(const struct rule_operand *o, int f)
     return !o->ignored && o->ndim > 0 && o->dim[0].nfactor == 1 && o->dim[0].factor[0] == f && !has_factor(o, f, 1);
 }
 
-/* Returns the factor that the call sums and that dimension 0 of an operand has, where the operand differs per
- * micro-batch; -1: none. */
+/* Returns a factor that the call sums over and that is dimension 0 of an operand that differs per micro-batch; -1:
+ * none. */
 static int
 summed_factor(const struct program *p, const struct prog_node *n, const struct rule *r)
 {
@@ -45,8 +45,8 @@ summed_factor(const struct program *p, const struct prog_node *n, const struct r
     return -1;
 }
 
-/* Returns true if the result is operand k plus a sum over another operand. The operator's record lists both operands as
- * the start of `linear`: the result is linear in both together. */
+/* Returns true if the result is operand k plus a sum over another operand. The field `linear` of such an operator's
+ * record begins with the two operands, because the result is linear in both together. */
 static bool
 adds_operand(const struct prog_node *n, int k)
 {
@@ -80,7 +80,8 @@ sums_leading_rows(const struct program *p, const struct prog_node *n, const stru
     return true;
 }
 
-/* Returns true if operand k can be appended: it is not fetched for each micro-batch, and its shards are equal. */
+/* Returns true if operand k can be appended: it is not fetched for each micro-batch, all shards have equally many
+ * rows, and no mesh axis is partial. */
 static bool
 can_append(const struct program *p, const struct prog_node *n, int k)
 {
@@ -116,8 +117,8 @@ is_one_call(struct appender *a, const struct prog_node *n, const struct prog_nod
     return type_equal(&c->out[0], &n->type[0]) && sums_leading_rows(a->p, n, &rule);
 }
 
-/* Returns the node that appends operand k of node i, or sums an addend; makes it unless an earlier node does the same
- * with this value in this layout. */
+/* Returns the node that appends the values of operand k of node i, or sums them if the operand is an addend. Makes the
+ * node unless the list has an equal node. */
 static struct ref
 combined(struct appender *a, int32_t i, int k)
 {
@@ -153,7 +154,7 @@ compute_once(struct appender *a, int32_t i)
     n->phase = PHASE_BATCH;
 }
 
-/* Makes all readers of the sum read the node's result instead. */
+/* Replaces the sum by the result of node `by` in all readers and roots. */
 static void
 replace_sum(struct program *p, int32_t sum, int32_t by)
 {
@@ -167,8 +168,8 @@ replace_sum(struct program *p, int32_t sum, int32_t by)
 
 /* ---- order after the last micro-batch ---- */
 
-/* Returns how often data moves between placements on its way from a sum over micro-batches to node i; -1: no sum is
- * on the way. hops: the numbers of all nodes before i. */
+/* Returns the largest number of changes of placement on a path from a sum over micro-batches to node i; -1: node i does
+ * not depend on a sum. hops: these numbers for all nodes before i. */
 static int32_t
 hops_after_sums(const struct program *p, const int32_t *hops, int32_t i)
 {
@@ -183,9 +184,9 @@ hops_after_sums(const struct program *p, const int32_t *hops, int32_t i)
     return most;
 }
 
-/* Moves all nodes that run after the last micro-batch behind the others, those with fewer hops first. The order of
- * nodes determines which results share memory: without this order, weight gradients would wait for the bytes of a
- * gradient that another stage still reads. Does nothing if a micro-batch depends on a sum. */
+/* Moves nodes that depend on a sum behind all other nodes, in ascending order of hops_after_sums(). The order of nodes
+ * determines which results share memory. Without this order, weight gradients would wait for the bytes of a gradient
+ * that another stage still reads. Does nothing if a node that runs per micro-batch depends on a sum. */
 static void
 order_by_hops(struct program *p, struct arena *a)
 {
@@ -202,7 +203,7 @@ order_by_hops(struct program *p, struct arena *a)
     rewrite_order(p, index);
 }
 
-/* Rewrites each sum whose addends one call can compute. Returns the number of inserted nodes. */
+/* Rewrites each sum that one call can compute. Returns the number of inserted nodes. */
 static int32_t
 append_once(struct program *p, int64_t least, struct arena *tmp)
 {
@@ -226,7 +227,7 @@ append_operands(struct program *p, int64_t least)
 {
     struct arena tmp = {0};
     bool any = false;
-    /* a call whose addend is summed first makes another sum */
+    /* the sum of an addend is a new sum over micro-batches, which the next pass may rewrite */
     while (p->pieces > 1 && append_once(p, least, &tmp) > 0) any = true;
     if (any) order_by_hops(p, &tmp);
     arena_fini(&tmp);

@@ -333,13 +333,13 @@ check_recomputed(const struct program *g, int32_t i)
     return same ? 0 : node_fail(g, i, "recomputes node %d, but by another call", (int)n->recompute - 1);
 }
 
-/* Checks the type of a node that appends the values of all micro-batches. */
+/* Checks the layout and the type of a node that appends the values of all micro-batches. */
 static int
 check_append(const struct program *g, int32_t i, struct type t)
 {
     const struct prog_node *n = &g->node[i];
     if (!layout_appends(n->layout[0], &t))
-        return node_fail(g, i, "appends micro-batches whose shards do not have equally many rows");
+        return node_fail(g, i, "appends micro-batches whose shards are partial or have different numbers of rows");
     if (__builtin_mul_overflow(t.dim[0], (int64_t)g->pieces, &t.dim[0]))
         return node_fail(g, i, "appends more rows than a tensor can have");
     return same_types(g, i, &t);

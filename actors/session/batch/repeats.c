@@ -70,7 +70,7 @@ repeats_by_rule(const struct val *v, int axis, int *left)
     return same;
 }
 
-/* Like value_repeats(). *left: number of values that may still be visited. */
+/* Returns the result of value_repeats(); false after *left values have been visited. */
 static bool
 repeats_within(const struct val *v, int axis, int *left)
 {

@@ -201,7 +201,7 @@ is_gradient_asked(const struct node *n)
     return n && n->state == NODE_NEW;
 }
 
-/* Returns true if g is moved from a layout with a pending sum, and the move is still to be computed. */
+/* Returns true if g is the result of a move that completes a pending sum and that is not computed yet. */
 static bool
 is_reduced(const struct val *g)
 {
@@ -210,8 +210,8 @@ is_reduced(const struct val *g)
            layout_partial(n->in[0]->layout) == RED_SUM && !layout_partial(g->layout);
 }
 
-/* Adds two gradients that are moved from and to equal layouts: adds the addends of their pending sums, and moves the
- * result, so that one reduction serves both. Column layers that read the same input have such gradients. */
+/* Adds two gradients whose moves convert between equal layouts. Adds the operands of the two moves, which are pending
+ * sums, and moves the result, so one reduction suffices. Column layers that read the same input have such gradients. */
 static int
 add_before_move(const struct call_context *ctx, const struct val *x, const struct val *y, struct val **sum)
 {

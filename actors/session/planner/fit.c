@@ -76,8 +76,8 @@ assign_program(struct fitter *f, struct program *p)
 }
 
 /* Returns a new program with layouts, which recomputes the share parts[i] of stage i (NULL: no shares). If a
- * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. With a
- * memory limit, operands are not appended, because they take memory. */
+ * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. If
+ * memory is limited, does not append operands of micro-batches, because appended operands take memory. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {

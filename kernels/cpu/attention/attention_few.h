@@ -1,4 +1,5 @@
-/* attention_few.h - attention of a few queries. An exec owns the state of a variant; one thread at a time runs it. */
+/* attention_few.h - attention of a few queries. An exec owns the state of a variant; one thread at a time runs the
+ * exec. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_ATTENTION_FEW_H
 #define RILLE_KERNELS_CPU_ATTENTION_ATTENTION_FEW_H
 

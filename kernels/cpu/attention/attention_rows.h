@@ -1,4 +1,4 @@
-/* attention_rows.h - attention of f64 and its gradient. An exec owns the state; one thread at a time runs it. */
+/* attention_rows.h - attention of f64 and its gradient. An exec owns the state; one thread at a time runs the exec. */
 #ifndef RILLE_KERNELS_CPU_ATTENTION_ATTENTION_ROWS_H
 #define RILLE_KERNELS_CPU_ATTENTION_ATTENTION_ROWS_H
 

@@ -271,7 +271,7 @@ has_wide_vector(const struct prim_layout *a, const struct prim_layout *c)
            (!c->tag && c->size[col] == 1 && c->stride[row] != 1);
 }
 
-/* Returns true if all batch dimensions have larger strides than the matrices' rows and columns. */
+/* Returns true if every batch dimension has a larger stride than the rows and the columns of the matrices. */
 static bool
 batch_is_outside(const struct prim_layout *x)
 {

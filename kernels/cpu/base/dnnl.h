@@ -6,8 +6,8 @@
  * A variant's prepare() describes its primitive and calls prim_new(). prim_new() makes the primitive, its memory
  * objects and its argument list once, for fixed shapes, strides and threads. prim_run() and prim_at() only set
  * addresses and execute; the caller owns the scratch. If oneDNN cannot iterate over a batch, the primitive is
- * executed for each part of the batch. An exec owns the primitive; one thread at a time runs it. The process has one
- * oneDNN engine. */
+ * executed for each part of the batch. An exec owns the primitive; one thread at a time runs the exec. The process has
+ * one oneDNN engine. */
 #ifndef RILLE_KERNELS_CPU_DNNL_H
 #define RILLE_KERNELS_CPU_DNNL_H
 

@@ -1,4 +1,5 @@
-/* pool_dnnl.h - mean pooling by oneDNN. An exec owns the state; one thread at a time runs it. */
+/* pool_dnnl.h - kernel variants of mean pooling by oneDNN. An exec owns the state; one thread at a time runs the exec.
+ */
 #ifndef RILLE_KERNELS_CPU_CONV_POOL_DNNL_H
 #define RILLE_KERNELS_CPU_CONV_POOL_DNNL_H
 

@@ -3,7 +3,7 @@
  * One function compiled for all levels (simd.h) would be too slow, because a vector must have the width of the
  * level's registers. gcc splits wider vectors, and splits their comparisons into single elements. Eight vectors
  * per tile hide the latency of an addition and leave registers for operands. docs/tile.md derives the loops. */
-/* Loops of few instructions take up to half as long again if they cross a boundary of 32 bytes. */
+/* align-loops: a loop of few instructions takes up to 1.5 times as long if it crosses a boundary of 32 bytes. */
 #pragma GCC optimize("O3", "no-trapping-math", "wrapv", "align-loops=32")
 #include "kernels/cpu/eltwise/tile.h"
 
@@ -42,12 +42,12 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
 #define TILE_INLINE INLINE
 #endif
 
-/* Selects a where the condition holds, elsewhere b. This is a macro, because gcc 12 compiles it to one masked
- * instruction only if it knows the comparison, and to three instructions if it knows just the result. */
+/* Selects a where the condition holds, elsewhere b. PICK is a macro, because gcc 12 needs the comparison itself to
+ * generate one masked instruction; from the result of a comparison, gcc generates three instructions. */
 #define PICK(condition, a, b) ((T)(((condition) & (OF(bits))(a)) | (~(condition) & (OF(bits))(b))))
 
-/* Lists the codes of all operations; CASE(code) is defined by the user of the list. FIRST: binary operations that
- * equal another operation with swapped operands, so that the value is always their first operand. */
+/* Lists the codes of all operations. The user of the list defines CASE(code). FIRST: the value is always the first
+ * operand of these binary operations, because each equals some operation with swapped operands. */
 #define ONE(op)   CASE(TILE_CODE(op, 0))
 #define FIRST(op) CASE(TILE_CODE(op, 0)) CASE(TILE_CODE(op, 0) + TILE_NUMBER)
 #define TWO(op)   FIRST(op) CASE(TILE_CODE(op, 1)) CASE(TILE_CODE(op, 1) + TILE_NUMBER)
@@ -85,8 +85,8 @@ enum { TILE_BACK = 1, TILE_OVER = 2, TILE_ROUNDS = 4 };
     ONE(TILE_RSQRT)                                                                                                    \
     TWO(TILE_DIV)
 
-/* Return the parts of a step's code: the number of the operation's operands, which of them is the value, and whether
- * the others are scalars that stay in registers. */
+/* Decode a step's code: the number of the operation's operands, the position of the value among the operands, and
+ * whether the other operands are scalars that stay in registers. */
 TILE_INLINE int
 count_operands(int code)
 {
@@ -106,16 +106,16 @@ in_numbers(int code)
 }
 
 /* The tile that the loops process. Its fields stay in registers, because only the buffers' addresses are passed on.
- * VECTORS: vectors per tile. */
+ * VECTORS: vectors per tile; MOST_BYTES: maximum size of a tile, bytes. */
 enum { VECTORS = 8, MOST_BYTES = 64 * VECTORS };
 struct tile {
-    int64_t *offset;           /* distance of the tile from an operand's address, for each way of addressing, bytes */
-    int64_t ahead;             /* prefetch distance, bytes */
-    size_t rest;               /* bytes of the tile in the row */
-    bool partial;              /* the tile ends beyond its row: steps read and write complete copies of it */
-    bool rounds;               /* bf16 are rounded by the processor's instruction */
-    char (*spare)[MOST_BYTES]; /* copies of the tile of two operands */
-    char *halves;              /* copy of a tile of 16-bit floats */
+    int64_t *offset; /* by way of addressing: offset of the tile from an operand's address, bytes */
+    int64_t ahead;   /* prefetch distance, bytes */
+    size_t rest;     /* size of the tile's part that is within the row, bytes */
+    bool partial;    /* true: the tile ends beyond its row, so steps read and write complete copies of the tile */
+    bool rounds;     /* true: the processor's instruction rounds floats to bf16 */
+    char (*spare)[MOST_BYTES]; /* two buffers: copies of the tiles of two operands */
+    char *halves;              /* buffer: copy of a tile of 16-bit floats */
 };
 
 TILE_INLINE bool

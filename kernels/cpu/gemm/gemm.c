@@ -430,8 +430,8 @@ batch_goes_on(const struct gemm *g)
     return true;
 }
 
-/* Makes each call execute the primitive several times. If nbatch is 0, one execution computes one panel of a
- * product. If nbatch is g->nbatch, it computes at_once entries of the batch's outermost dimension, else the innermost
+/* Makes each call execute the primitive several times. One execution computes: nbatch 0: one panel of a product;
+ * nbatch g->nbatch: at_once entries of the batch's outermost dimension; otherwise: all entries of the batch's innermost
  * dimension. */
 static void
 gemm_repeat(const struct gemm *g, int nbatch, int64_t at_once, const struct panel *part, struct prim *prim)
@@ -474,8 +474,8 @@ gemm_add(const struct gemm *g, const struct gemm *panel, int64_t part, int threa
     return 0;
 }
 
-/* Describes n dimensions of the batch, 1 <= n <= g->nbatch, as one execution; a single dimension is the innermost.
- * Returns false if oneDNN refuses this batch, or has only its slow reference code for it. */
+/* Describes an execution that computes n dimensions of the batch: all, n = g->nbatch, or only the innermost, n = 1.
+ * Returns false if oneDNN refuses this batch, or computes this batch only by slow reference code. */
 static bool
 describe_batch(const struct gemm *g, int n, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {
@@ -492,8 +492,8 @@ describe_batch(const struct gemm *g, int n, int threads, struct prim_arg *arg, d
     return false;
 }
 
-/* Describes one execution: the whole batch, its innermost dimension, or a single product, the first of these that
- * oneDNN computes well. Sets *nbatch, which is the number of dimensions to try first, to the number found. */
+/* Describes one execution. Tries *nbatch dimensions of the batch, then the innermost dimension, then a single product,
+ * and selects the first that oneDNN computes well. Sets *nbatch to the number of dimensions selected; 0: a product. */
 static int
 describe_most(const struct gemm *g, int *nbatch, int threads, struct prim_arg *arg, dnnl_primitive_desc_t *pd)
 {

@@ -49,7 +49,7 @@ int gemm_one(const struct gemm *g, bool add, void **product, size_t *scratch_byt
 int64_t batch_count(const struct gemm *g);
 void batch_skip(const struct gemm *g, int64_t r, int64_t *skip);
 
-/* ---- kernel variants; an exec owns the state of a variant, one thread at a time runs it ---- */
+/* ---- kernel variants; an exec owns the state of a variant, one thread at a time runs the exec ---- */
 
 /* Limits on the work of a product between two checks whether the run was stopped. A product of more than `flops`
  * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.

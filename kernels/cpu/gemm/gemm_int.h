@@ -1,4 +1,4 @@
-/* gemm_int.h - products of integers, which wrap around. An exec owns the state; one thread at a time runs it. */
+/* gemm_int.h - products of integers, which wrap around. An exec owns the state; one thread at a time runs the exec. */
 #ifndef RILLE_KERNELS_CPU_GEMM_GEMM_INT_H
 #define RILLE_KERNELS_CPU_GEMM_GEMM_INT_H
 

@@ -1,4 +1,5 @@
-/* gemm_own.h - kernel variants of products by our own loops. An exec owns the state; one thread at a time runs it. */
+/* gemm_own.h - kernel variants of products by our own loops. An exec owns the state; one thread at a time runs the
+ * exec. */
 #ifndef RILLE_KERNELS_CPU_GEMM_GEMM_OWN_H
 #define RILLE_KERNELS_CPU_GEMM_GEMM_OWN_H
 

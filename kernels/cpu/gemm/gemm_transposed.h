@@ -1,7 +1,7 @@
 /* gemm_transposed.h - f32 products of few rows by a column-major matrix, computed by oneDNN as the product of the
  * transposes.
  *
- * An exec owns the state; one thread at a time runs it. */
+ * An exec owns the state; one thread at a time runs the exec. */
 #ifndef RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
 #define RILLE_KERNELS_CPU_GEMM_TRANSPOSED_H
 

@@ -1,7 +1,8 @@
 -- lora.lua - low-rank adapters (nn.LoRA) for the linear layers and embeddings of a model.
 --
---   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})     adds adapters, freezes all others
---   rille.models.lora.save(m, dir)        rille.models.lora(m, dir)               folders of PEFT (peft.lua)
+--   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})   adds adapters, freezes all else
+--   rille.models.lora.save(m, dir)   saves a folder of PEFT (peft.lua)
+--   rille.models.lora(m, dir)        adds the adapters of such a folder
 
 local rille = require "rille"
 local check = require "rille.base.check"

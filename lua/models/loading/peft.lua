@@ -52,8 +52,9 @@ end
 
 local function is_embedding(layer) return layer.looks_up or getmetatable(layer) == nn.Embedding end
 
--- Returns the layers whose weights the row's tensor joins: {name = the module in the file, row = the row for a tensor
--- along the outputs, turned =, layers =, paths =, is_linear =}; nil: one of them can have no adapter.
+-- Returns a site, the layers whose weights are joined in one tensor of the file: {name = the module in the file, row =
+-- the naming row of a tensor along the outputs, turned =, layers =, paths =, is_linear =}. nil: one of the layers cannot
+-- have an adapter.
 local function site_of(m, row)
   local name = row[1]:match("^(.*)%.weight$")
   if not name or row.stack or row.view or row.plus then return nil end
@@ -69,7 +70,7 @@ local function site_of(m, row)
   return site
 end
 
--- Returns the row that names a field of the layers' adapters.
+-- Returns the naming row of a field of the adapters of a site.
 local function row_of(site, field)
   local row = {}
   for key, value in pairs(site.row) do row[key] = key ~= 1 and type(key) == "number" and value .. "." .. field or value end
@@ -108,7 +109,8 @@ local function entries_of(self, site)
   return any and entries or nil
 end
 
--- Returns an error text if the entries do not fit the layer's sizes; else nil. n_out: number of outputs in the file.
+-- Returns an error text if the entries' shapes do not fit the site's layers; else nil. n_out: the
+-- number of all outputs.
 local function misfit(self, site, entries, n_out)
   local rank, name = options.rank(self.c, site.name), PREFIX .. site.name
   local _, n_in = nn.LoRA.__sizes(site.layers[1])
@@ -124,7 +126,7 @@ local function misfit(self, site, entries, n_out)
   end
 end
 
--- Adds the pieces and options of the adapters for one tensor of the base model's file.
+-- Adds to the reader the pieces and options of the adapters of a site.
 local function read_adapter(self, site)
   local entries = entries_of(self, site)
   if not entries then return end
@@ -228,15 +230,16 @@ end
 -- Returns t replicated on every device of its placement.
 local function replicated(t) return t:detach():to_global{placement = t.placement, sbp = "B"} end
 
--- Returns the value of a field along the outputs of a layer without an adapter, for a file in which other layers of the
--- same tensor have one.
+-- Returns the value of a field for a layer without an adapter, if other layers of the site have adapters. The value does
+-- not change the layer's result.
 local function neutral(layer, field, rank, like)
   local n = nn.LoRA.__sizes(layer)
   if field == "lora_magnitude" then return replicated(nn.LoRA.__lengths(layer):to(like.dtype)) end
   return rille.zeros(field == "lora_B" and {n, rank} or {n}, {placement = like.placement, sbp = "B", dtype = like.dtype})
 end
 
--- Returns B with zeros in the columns that belong to the adapters of other layers. before: number of columns before it.
+-- Returns B with zeros in the columns that belong to the adapters of other layers. before: number of zero
+-- columns before B.
 local function widened(b, before, rank)
   local n, r = table.unpack(b.shape)
   if r == rank then return b end
@@ -336,7 +339,7 @@ local function write_complete(self, rows)
   end
 end
 
--- Returns PEFT's name of the model's task; nil: PEFT must not expect a method that generates text.
+-- Returns PEFT's name of the model's task; nil: no name, because the model does not generate text.
 local function task_of(m)
   return m.kind and check.field(m, "lm_head") and not describe.is_encoder(m.kind.name) and "CAUSAL_LM" or nil
 end

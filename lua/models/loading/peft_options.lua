@@ -1,4 +1,5 @@
--- peft_options.lua - the options of PEFT's adapter_config.json: checks them, and tells to which modules they apply.
+-- peft_options.lua - the options of PEFT's adapter_config.json: checks the options, and finds the
+-- modules to which they apply.
 --
 -- A module has its name in the base model's file. PEFT's options name modules by ends of names, or by regular
 -- expressions of Python.
@@ -58,7 +59,8 @@ local function positive(where, key, v) check.number(where, key, v, 0) end
 local function ignored() end
 
 -- key of adapter_config.json -> check(where, key, value). Keys that are not listed may only have an empty value: null,
--- false, [], {} or "". Without a comment, ignored options do not change the result or the training of an adapter.
+-- false, [], {} or "". Ignored options without a comment change neither the result nor the training
+-- of an adapter.
 local known = {
   peft_type = function(where, key, v) check.that(v == "LORA", "%s: %s must be \"LORA\", found %s", where, key, check.quoted(v)) end,
   r = check.count, lora_alpha = positive, lora_dropout = check.share, rank_pattern = pattern(check.count), alpha_pattern = pattern(positive),
@@ -98,8 +100,7 @@ end
 
 function options.ends_with(name, last) return name == last or name:sub(-#last - 1) == "." .. last end
 
--- Returns true if a name of a module matches: the complete name matches the regular expression, or ends with a name of
--- the list.
+-- Returns true if a module's name matches the regular expression `by` completely, or ends with a name of the list `by`.
 function options.matches(where, by, name)
   if type(by) == "string" then return rille._matches(where, by, name) end
   for _, last in ipairs(by or {}) do
@@ -108,8 +109,8 @@ function options.matches(where, by, name)
   return false
 end
 
--- Returns the index of the layer in a module's name; nil: none. by: the names of lists of layers, regular expressions;
--- empty: any.
+-- Returns the index of the layer in a module's name; nil: none. by: a regular expression, or a list of them, for
+-- the name of a list of layers; nil: any list.
 local function layer_of(where, by, name)
   if not by then return math.tointeger(tonumber(name:match("%.[^.]*%.(%d+)%."))) end
   for list, index in name:gmatch("()%.(%d+)%f[.]") do
@@ -128,8 +129,8 @@ local function has_layer(c, name)
   return false
 end
 
--- Returns true if PEFT saves a module completely. As in PEFT, an entry of modules_to_save is the end of a name, also
--- within a word; the modules within the named one are saved, too.
+-- Returns true if PEFT saves a module completely. As in PEFT, an entry of modules_to_save selects each module whose name
+-- ends with the entry, even if the entry begins within a word, and all modules within the selected module.
 function options.saves(c, name)
   for _, last in ipairs(c.modules_to_save or {}) do
     local outer = name

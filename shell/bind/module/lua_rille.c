@@ -477,8 +477,8 @@ refuse_call(lua_State *L, const char *name)
     lua_setmetatable(L, -2);
 }
 
-/* Returns what to write for a name of a part of rille, the table at index 1: "write rille.PART.NAME" if the part has
- * this name in any case, or the equivalent of another framework's name. NULL: no part has it. May push the text. */
+/* Returns advice for a name that rille, the table at index 1, lacks: "write rille.PART.NAME" if a table in rille has
+ * the name in any case, or Rille's equivalent of another framework's name. NULL: no advice. May push the text. */
 static const char *
 name_in_part(lua_State *L, const char *name)
 {

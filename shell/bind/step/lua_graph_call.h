@@ -1,4 +1,4 @@
-/* lua_graph_call.h - calls a graph from Lua. Main thread. */
+/* lua_graph_call.h - converts Lua arguments, and calls a compiled step with them. Main thread. */
 #ifndef RILLE_SHELL_BIND_STEP_LUA_GRAPH_CALL_H
 #define RILLE_SHELL_BIND_STEP_LUA_GRAPH_CALL_H
 

@@ -234,7 +234,8 @@ on_send(void *arg, int peer, const struct packet *p)
 {
     struct cluster *s = arg;
     struct sim_worker *w = worker_of(s, peer);
-    bool present = id_of(s, peer).pid == w->pid && id_of(s, peer).connection == w->connection; /* not a former one */
+    bool present = id_of(s, peer).pid == w->pid &&
+                   id_of(s, peer).connection == w->connection; /* peer is the worker's current connection */
     if (present && !w->broken && !w->mute_down && w->alive && !w->cut && !queue_put(&w->down, p))
         wrong(s, "a queue grows without end");
 }

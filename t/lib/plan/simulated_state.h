@@ -224,8 +224,8 @@ struct cluster {
     int filed, given_up, hung, grown, interrupted, moved, elsewhere, fewest, most;
     bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
-    struct loss_times losses;    /* of this coordinator */
-    int64_t loss_at[HISTORY];    /* the same, for the check of the limit */
+    struct loss_times losses;    /* times of losses that this coordinator counted, ticks */
+    int64_t loss_at[HISTORY];    /* times of losses that the simulation counted, ticks */
     int nloss;
     bool ended; /* the job was ended by its limit of losses */
     bool formed, running, restore, failing;
