@@ -48,6 +48,26 @@ for _, case in ipairs(cases) do
     end
   end
 end
+
+-- Checks slices of a weight that the other mesh axis splits by units: 3 blocks of 6 rows on 2 ranks.
+for _, entries in ipairs{{"B", "S(0, unit 6)"}, {"S(0, unit 6)", "B"}, {"B", "S(1, unit 5)"}} do
+  local P = rille.placement("cpu", {{0, 1}, {2, 3}})
+  local function result(zero, pieces)
+    rille.manual_seed(4)
+    local w = rille.randn({18, 10}):to_global{placement = P, sbp = entries}:detach():requires_grad_(true)
+    local x = rille.randn({8, 10}):to_global{placement = P, sbp = {"B", "B"}}
+    local opt = optim.AdamW({w}, {lr = 0.01})
+    local step = tap.training(opt, function(a) return a:matmul(w:transpose(0, 1)):square():mean() end, {micro_batches = pieces, zero = zero})
+    return {tap.list(3, function() return step(x):item() end), w:totable()}
+  end
+  for pieces = 1, 2 do
+    local want = result(nil, pieces)
+    for zero = 1, 3 do
+      tap.near(result(zero, pieces), want, ("weight (%s), micro-batches %d, zero %d: values without zero"):format(table.concat(entries, ", "),
+        pieces, zero), 1e-5, 1e-6)
+    end
+  end
+end
 for _, mode in ipairs{true, "propagate", "recursive", "greedy"} do
   for name, value in pairs{zero = 1, offload = rille.placement("cpu", {1}), recompute = "auto"} do
     tap.fails(function() rille.graph(function(x) return x end, {[name] = value, auto_parallel = mode}) end,

@@ -7,20 +7,23 @@
 #include <string.h>
 
 /* Sets *out to layout l, with dimension 0 also split over the mesh axes of the set `axes`. These axes are
- * replicated in l. The axes that already split dimension 0 in l come first in the order of splitting. */
+ * replicated in l. The axes that already split dimension 0 in l come first in the order of splitting. Their unit holds
+ * for the other axes too, because a dimension has one unit. */
 static int
 sliced(struct atlas *at, const struct layout *l, uint32_t axes, const struct layout **out)
 {
     struct sbp sbp[MAX_AXIS];
     uint8_t order[MAX_AXIS];
     int n = 0, naxis = l->place->naxis;
+    int32_t unit = 0;
     bool any = false;
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < naxis; k++) {
             int a = l->order[k];
             bool whole = l->sbp[a].kind == SBP_B && l->place->axis[a] > 1 && axes >> a & 1;
             if (whole != (pass == 1)) continue;
-            sbp[a] = whole ? (struct sbp){.kind = SBP_S} : l->sbp[a];
+            if (l->sbp[a].kind == SBP_S && l->sbp[a].axis == 0) unit = MAX(unit, l->sbp[a].unit);
+            sbp[a] = whole ? (struct sbp){.kind = SBP_S, .unit = unit} : l->sbp[a];
             order[n++] = (uint8_t)a;
             any = any || whole;
         }
