@@ -50,8 +50,8 @@ local function sizes_of(layer)
   return shape[1], rille.from_blocks(rille.zeros({1, shape[2], shape[3]}, {dtype = "u8"}), {kind = layer.kind}).shape[2], "f32"
 end
 
--- Returns the layout of a factor whose axis `to` is the weight's axis `from`, or of a vector along the weight's axis
--- `from` (to = 0): a split of `from` becomes a split of `to`, and every other entry becomes B (broadcast).
+-- Returns the layout of A or B, whose axis `to` has the features of the weight's axis `from`, or of a vector with these
+-- features (to = 0). A split of `from` becomes a split of `to`; every other entry becomes B (broadcast).
 local function layout_of(self, from, to)
   local n_out, n_in = sizes_of(self)
   local sbp = layout.entries_for(self.weight, self.looks_up and {n_in, n_out} or {n_out, n_in})
@@ -76,7 +76,8 @@ end
 -- Returns the lengths of the rows, or of an embedding's columns, of a weight.
 local function lengths(self, weight) return (weight * weight):sum{axis = self.looks_up and 0 or 1}:sqrt() end
 
--- Returns the lengths for which DoRA with a zero update leaves a layer as it is.
+-- Returns DoRA's initial lengths, those of the layer's weight. With a zero update the lengths do
+-- not change the layer's result.
 function LoRA.__lengths(layer)
   return rille.no_grad(function() return lengths(layer, float_weight(layer)):detach() end)
 end
@@ -93,7 +94,7 @@ function LoRA.__fits(layer)
   return class == Linear or class == Int8Linear or class == BlockLinear or class == Embedding
 end
 
--- Makes the parameters of the adapter. B is zero, so the layer's result does not change; of an embedding, A is zero.
+-- Makes A and B. One of the two, A for an embedding and else B, is zero, so the layer's result does not change.
 local function make_factors(self, r)
   local n_out, n_in, dtype = sizes_of(self)
   local out_axis = self.looks_up and 1 or 0
@@ -177,7 +178,7 @@ local factor_of = setmetatable({}, {__mode = "k"}) -- merged adapter with DoRA -
 
 local function in_layout_of(t, value) return value:to_global(layout.of(t)):detach() end
 
--- Returns a column, or for an embedding a row, that scales the weight.
+-- Reshapes DoRA's factors to a column, or for an embedding to a row, by which the weight can be multiplied.
 local function along_weight(self, factor) return factor:unsqueeze(self.looks_up and 0 or 1) end
 
 -- Checks that the base layer's tensors can contain the adapter.

@@ -348,7 +348,7 @@ roles: table; column, row, head, embedding, positions, norm, expert: a name of a
   or a list of names; stream = true: the result is what blocks read and write, (batch, ..., width);
   heads = {q = "heads", k = "kv_heads", out = "heads"}: layers whose output (column) or input (row)
   consists of heads, and the fields with their numbers; a rank gets complete heads, so shards differ
-  if the ranks do not divide the number; a column layer is then replicated if heads lacks the row layer]],
+  if the ranks do not divide the number; if heads lacks the row layer, the column layer is replicated]],
     returns = "the roles; nil if neither the class nor a base class has any",
     errors = [[
 Class must be a class of modules;

@@ -14,11 +14,11 @@ An nn.Embedding looks up rows of weight + scaling (B A)^T. DoRA also trains the 
 layer: nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding
 r: integer, default 8; rank
 alpha: number, default r; scaling = alpha / r
-dropout: number, default 0; probability of dropping an input of A
+dropout: number, default 0; probability of dropping an input of A; an nn.Embedding ignores it
 rslora: boolean, default false; scaling = alpha / sqrt(r)
 dora: boolean, default false; scales rows to trained lengths
 bias: boolean, default false; adds a trained bias to B]],
-    returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero; lora_magnitude, lora_bias: (out);\nweight, bias: those of the layer",
+    returns = "a module; lora_A: (r, in), random; lora_B: (out, r), zero (for an nn.Embedding: A zero, B random);\nlora_magnitude, lora_bias: (out); weight, bias: those of the layer",
     errors = "layer must be an nn.Linear, nn.Int8Linear, nn.BlockLinear or nn.Embedding; r must be a positive integer;\nbias must be false for an embedding, and if dora is true",
     code = "net = rille.nn.LoRA(rille.nn.Linear(3, 2), {r = 1})",
     shows = "net.lora_A.shape[2]",

@@ -20,8 +20,8 @@
 --             (or j) first and then by i, which requires an SBP order. Experts are sharded over j and k; the rows of
 --             tokens are sharded over i.
 --
--- Heads of attention are not cut: if the ranks do not divide their number, the mesh axes that shard `wide` by S(-1) split
--- these tensors by units, S(0, unit 64), and so do the weights before and after.
+-- No attention head is cut. If the ranks do not divide the number of heads, mesh axes that shard `wide` by S(-1) split
+-- `wide` by units, S(-1, unit 64) for heads of 64. The weights before and after `wide` are split by the same units.
 --
 -- 2.5D is 2D with one more data axis. `order` is the order in which two or more mesh axes shard one dimension of an
 -- activation. Parameters use the reverse order, so that the result of a gather over one axis is contiguous.

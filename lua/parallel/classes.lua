@@ -13,8 +13,8 @@
 -- Properties of the class:
 --   stream = true   the module's result is a stream (batch, ..., width), which every block reads and writes
 --   heads = {k_proj = "kv_heads", out_proj = "heads"}   column layers whose output consists of heads, row layers whose
---                   input does, and the field with their number. No head is divided: if the ranks do not divide this
---                   number, shards have different numbers of heads. A column layer with too few heads is replicated.
+--                   input does, and the field with their number. No head is divided: if the ranks do not divide the
+--                   number of heads, shards have different numbers. A column layer with too few heads is replicated.
 -- Layers without a role are replicated on tensor axes.
 
 local check = require "rille.base.check"

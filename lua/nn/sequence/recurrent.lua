@@ -72,8 +72,9 @@ local function lengths_of(self, lengths, x)
   return lengths
 end
 
--- Replicates x over the mesh axes whose entries match one of the patterns. The operator splits only the batch. If it had
--- to choose, it would split the batch over tensor axes, too, and each weight's gradient would be a pending reduction.
+-- Replicates x over the mesh axes whose entries match one of the patterns. Otherwise the
+-- operator, which can split only the batch, would split the batch over tensor axes, too, and the gradient of each weight
+-- would be a pending reduction.
 local function replicated(x, patterns)
   local sbp = x.sbp:gsub(" order.*", "")
   for _, pattern in ipairs(patterns) do sbp = sbp:gsub(pattern, "B") end
