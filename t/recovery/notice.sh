@@ -179,7 +179,7 @@ ok "a later signal ends a script that asks and does not end" ends 143 "rille: en
 ok "its workers end" await are_gone $workers
 start "${one[@]}" steps.lua asks
 stops TERM USR1 TERM
-ok "signals at the same time count as one" ends 75 "rille: stops (SIGTERM)"
+ok "signals at the same time count as one" ends 75 "rille: stops (SIG"
 start bash -c 'trap "" HUP; exec "$@"' - "${one[@]}" steps.lua
 stops HUP TERM
 ok "a signal that the parent process ignores stays ignored" ends 143 "rille: ended by SIGTERM"
