@@ -205,8 +205,8 @@ local function path_of(dir)
   return dir .. (old and not new and OLD_MODEL or MODEL)
 end
 
--- Reads a folder. Returns the options of adapters by path, the names of the parameters that the folder replaces, and a
--- function that reads the values after the adapters have been added to the model.
+-- Reads a folder. Returns the options of adapters by path, and the names of the parameters that the folder replaces. The
+-- third result is a function that reads the values; call it after the adapters have been added to the model.
 function peft.read(who, m, dir)
   local path = path_of(dir)
   local self = {who = who, c = options.read(who, dir .. "/adapter_config.json"), given = {}, list = {}, wrong = {}, adapters = {}, trained = {}}
