@@ -4,6 +4,7 @@
  * Plans come from Rille's own compiler, but every plan is proved. So a bug of the compiler becomes an error that
  * names a task and a field before anything runs, instead of wrong numbers. The time of all checks is linear in the
  * size of the plan. */
+#include "actors/plan/verify/verify.h"
 #include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
 #include "actors/plan/verify/verify_sync.h"
@@ -18,40 +19,9 @@
 #include "runtime/base/error.h"
 #include "runtime/data/sorted.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { ALIGN = 64, MOST_THREADS = 256, MOST_ARGS = 128, MOST_BEYOND = 4 };
-
-/* ---- errors ---- */
-
-int
-proof_fail(const struct proof *v, int32_t task, const char *fmt, ...)
-{
-    char text[1024];
-    struct str name = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    task_print(v->plan, task, &name);
-    int status = fail(E_PLAN, "plan: task %d, %s: %s", (int)task, str_text(&name), text);
-    str_free(&name);
-    return status;
-}
-
-int
-proof_differs(const struct proof *v, int32_t task, const char *field, int64_t got, int64_t want)
-{
-    return proof_fail(v, task, "%s must be %lld, found %lld", field, (long long)want, (long long)got);
-}
-
-bool
-proof_fits(int64_t n, size_t size, const struct arena *a)
-{
-    return n >= 0 && (uint64_t)n <= a->used_bytes / size;
-}
 
 /* ---- devices, leaves and roots ---- */
 
@@ -368,20 +338,6 @@ check_counts(const struct proof *v, int32_t i)
 }
 
 /* ---- ports, fans and readers ---- */
-
-uint32_t
-proof_wide(struct proof *v, int32_t i)
-{
-    if (!v->wide) v->wide = program_wide(v->plan->program, &v->tmp);
-    return v->wide[i];
-}
-
-int32_t
-proof_sum(struct proof *v, int32_t i)
-{
-    if (!v->sums) v->sums = program_sums(v->plan->program, &v->tmp);
-    return v->sums[i];
-}
 
 /* Checks a result that has no register of its own, because several tasks fill slices of one shard. Such a result is
  * stored in the register of the first task that fills the shard, and both must have the same size. A plan with

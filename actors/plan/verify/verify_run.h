@@ -2,7 +2,7 @@
 #ifndef RILLE_ACTORS_PLAN_VERIFY_VERIFY_RUN_H
 #define RILLE_ACTORS_PLAN_VERIFY_VERIFY_RUN_H
 
-#include "actors/plan/verify/verify_inner.h"
+#include "actors/plan/verify/proof.h"
 
 int prove_run(struct proof *v);
 /* Returns true if task i of a collective may act only at the place of the collective's last task in this partition.

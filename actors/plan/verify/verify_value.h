@@ -5,7 +5,7 @@
 #ifndef RILLE_PLAN_VERIFY_VALUE_H
 #define RILLE_PLAN_VERIFY_VALUE_H
 
-#include "actors/plan/verify/verify_inner.h"
+#include "actors/plan/verify/proof.h"
 
 struct content {
     /* value in the register: REF_NODE or REF_LEAF, the value before all moves. REF_NONE: any empty value, because

@@ -1,24 +1,23 @@
-/* verify_inner.h - the proof of a plan: data that the verify_*.c files share. Only the proof and its test include this
- * header.
+/* proof.h - the proof of a plan: data that the files of the proof share.
  *
- *   verify_program.c     the program is legal: operands, types, signatures
- *   verify.c             indices and counts are in range, ports and readers agree
- *   verify_sync.c        every edge means "happens before", whatever the streams
- *   verify_run.c         the plan runs to its end: by rounds, or in a greedy simulation of tokens
- *   verify_channel.c     the partitions of all hosts run to their end together
- *   verify_value.c       every task reads and writes the bytes that the program means (with files of verify_value.h)
- *   verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
- *   verify_memory.c      no two live registers share bytes; updates wait for all readers of the old values
- *   verify_act_offset.c  the same, on devices with per-act offsets
+ *   verify_program.c           the program is legal: operands, types, signatures
+ *   verify.c                   indices and counts are in range, ports and readers agree
+ *   flow/verify_sync.c         every edge means "happens before", whatever the streams
+ *   flow/verify_run.c          the plan runs to its end: by rounds, or in a greedy simulation of tokens
+ *   flow/verify_channel.c      the partitions of all hosts run to their end together
+ *   value/verify_value.c       tasks read and write the bytes that the program means (with the other files of `value`)
+ *   value/verify_kernel.c      kernels compute their nodes; credits, phases and turns follow the schedule
+ *   verify_memory.c            no two live registers share bytes; updates wait for all readers of the old values
+ *   verify_act_offset.c        the same, on devices with per-act offsets
  *
  * Each file relies on the proofs of the files listed before it. The compiler guarantees that arrays are as long as
  * their counts say. If a second count contradicts the first, the proof finds this before it reads the array. Used by
  * a single plan_verify() call, on the caller's thread. */
-#ifndef RILLE_PLAN_VERIFY_VERIFY_INNER_H
-#define RILLE_PLAN_VERIFY_VERIFY_INNER_H
+#ifndef RILLE_ACTORS_PLAN_VERIFY_FLOW_PROOF_H
+#define RILLE_ACTORS_PLAN_VERIFY_FLOW_PROOF_H
 
 #include "actors/plan/outline/redistribute.h"
-#include "actors/plan/verify/verify.h"
+#include "actors/plan/model/plan.h"
 #include "actors/plan/outline/shared_update.h"
 
 /* The producing end of an edge, as the reading task states it: producer task, its out-port, and the fan (multicast
