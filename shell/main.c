@@ -7,9 +7,9 @@
 #include "shell/launch/doctor.h"
 #include "shell/launch/attached.h"
 #include "shell/jupyter/jupyter.h"
-#include "shell/repl/journal.h"
+#include "shell/run/journal.h"
 #include "shell/repl/repl.h"
-#include "shell/repl/text_only.h"
+#include "shell/run/text_only.h"
 #include "shell/repl/syntax.h"
 #include "shell/repl/complete.h"
 #include "shell/serve/lua_http.h"
@@ -20,8 +20,8 @@
 #include "shell/bind/base/shell.h"
 #include "shell/bind/module/lua_rille.h"
 #include "shell/bind/module/lua_stopping.h"
-#include "shell/repl/interrupt.h"
-#include "shell/repl/run.h"
+#include "shell/run/interrupt.h"
+#include "shell/run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

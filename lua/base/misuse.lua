@@ -1,5 +1,5 @@
 -- misuse.lua - explains Lua's own errors ("attempt to index a nil value") for the message handler of the shell
--- (shell/repl/run.c): adds a remedy and, if the error was raised inside Rille, names the user's line and the module.
+-- (shell/run/run.c): adds a remedy and, if the error was raised inside Rille, names the user's line and the module.
 --
 -- The handler runs before the stack unwinds, so the objects of the failed expression are still local values.
 

@@ -3,7 +3,7 @@
  * Each device has a rank in the communicator. The part of a device in a collective is work on the device's stream.
  * The part is complete when all ranks have begun their parts and the device's data has arrived. The n-th collective
  * of one rank is the n-th of every other rank. If ranks begin collectives in different orders, the ranks deadlock;
- * the verifier proves the order of a plan (actors/plan/verify/verify_collective.c).
+ * the verifier proves the order of a plan (actors/plan/verify/value/verify_collective.c).
  *
  * The devices may belong to several processes, each with the ranks of its own devices. A kind has one communicator
  * for each list of devices and use (group or link), and keeps it for the life of the process. Any thread may read

@@ -5,12 +5,12 @@
  * exist, and Ctrl-C works alike. Another thread handles the sockets (jupyter_sockets.h); this file handles one
  * request after the other. Each type of request has a function that returns the content of the reply, and a row in
  * a table. */
-#include "shell/repl/interrupt.h"
-#include "shell/repl/run.h"
+#include "shell/run/interrupt.h"
+#include "shell/run/run.h"
 #include "shell/jupyter/jupyter.h"
 #include "shell/jupyter/jupyter_sockets.h"
 #include "shell/repl/repl.h"
-#include "shell/repl/show.h"
+#include "shell/run/show.h"
 #include "shell/repl/complete.h"
 #include "shell/repl/chunk.h"
 #include "runtime/base/system.h"

@@ -8,7 +8,7 @@
  * order. */
 #include "shell/launch/agent_store.h"
 #include "shell/bind/base/shell.h"
-#include "shell/repl/run.h"
+#include "shell/run/run.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
  * A thread accepts connections. The thread answers rille status itself, even during a run, and passes the sockets of
  * visitors to the main thread through a pipe. */
 #include "shell/launch/attached.h"
-#include "shell/repl/interrupt.h"
+#include "shell/run/interrupt.h"
 #include "shell/launch/attach.h"
 
 #ifdef __linux__

@@ -4,7 +4,7 @@
 
 #include "shell/bind/base/clock.h"
 #include "shell/launch/front.h"
-#include "shell/repl/journal.h"
+#include "shell/run/journal.h"
 
 #include <jansson.h>
 #include <lauxlib.h>

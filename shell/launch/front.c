@@ -23,8 +23,8 @@
 #include "shell/bind/base/names.h"
 #include "shell/bind/base/shell.h"
 #include "shell/bind/module/lua_stopping.h"
-#include "shell/repl/run.h"
-#include "shell/repl/journal.h"
+#include "shell/run/run.h"
+#include "shell/run/journal.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

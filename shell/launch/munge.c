@@ -8,7 +8,7 @@
 #include "shell/launch/munge.h"
 #include "shell/launch/front_keys.h"
 #include "shell/bind/base/clock.h"
-#include "shell/repl/run.h"
+#include "shell/run/run.h"
 #include "runtime/base/system.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
  * another shell has appended to it. A line that begins with a space is not stored. */
 #include "shell/repl/edit.h"
 #include "shell/bind/base/environment.h"
-#include "shell/repl/interrupt.h"
+#include "shell/run/interrupt.h"
 #include "shell/repl/keys.h"
 #include "runtime/base/system.h"
 

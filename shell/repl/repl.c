@@ -4,16 +4,16 @@
  * the chunk ends in ";". An error or Ctrl-C discards the chunk and leaves the session unchanged; so does Ctrl-D in an
  * incomplete chunk. */
 #include "shell/repl/repl.h"
-#include "shell/repl/show.h"
-#include "shell/repl/pattern.h"
+#include "shell/run/show.h"
+#include "shell/run/pattern.h"
 #include "shell/repl/local.h"
 #include "shell/repl/edit.h"
 #include "shell/repl/command.h"
 #include "shell/repl/chunk.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/module/help.h"
-#include "shell/repl/interrupt.h"
-#include "shell/repl/run.h"
+#include "shell/run/interrupt.h"
+#include "shell/run/run.h"
 #include "shell/repl/repl.h"
 
 #include "shell/bind/base/clock.h"

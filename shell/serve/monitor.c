@@ -1,10 +1,10 @@
 /* monitor.c - serves metrics to monitoring systems, and stores the numbers that the program reports. */
-#include "shell/repl/run.h"
+#include "shell/run/run.h"
 #include "shell/serve/monitor.h"
 
 #include "rille.h"
 #include "shell/bind/base/clock.h"
-#include "shell/repl/journal.h"
+#include "shell/run/journal.h"
 
 #include <jansson.h>
 #include <lauxlib.h>

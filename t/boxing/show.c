@@ -3,8 +3,8 @@
  *
  * Every layout of small meshes is drawn. The text must name each rank that holds something, and the SVG must be
  * balanced XML with finite numbers. */
-#include "boxing/show.h"
-#include "boxing/show_svg.h"
+#include "boxing/draw/show.h"
+#include "boxing/draw/show_svg.h"
 #include "t/lib/plan/moves.h"
 
 /* Returns a mesh on the devices first, first + 1, ... */

@@ -33,6 +33,7 @@ sbp/limit
 sbp/solve
 sbp/proof
 boxing
+boxing/draw
 kernels/cpu/base
 kernels/cpu/math
 kernels/cpu/rows
@@ -47,11 +48,14 @@ kernels/op
 kernels/cuda
 kernels/cuda/plugin
 kernels/exec
+kernels/loaded
 actors/plan/model
 actors/plan/outline
 actors/plan/rewrite
 actors/plan/lower
 actors/plan/memory
+actors/plan/verify/flow
+actors/plan/verify/value
 actors/plan/verify
 actors/plan/kinds
 actors/plan/sim
@@ -80,6 +84,7 @@ shell/bind/base
 shell/bind/tensor
 shell/bind/step
 shell/bind/module
+shell/run
 shell/repl
 shell/launch
 shell/jupyter
@@ -140,7 +145,7 @@ arrows() {
 }
 # parts: prints the uses between parts of the program (runtime, sbp, actors/plan and so on), from which
 # docs/structure.svg is drawn; then lines "part has folder...", lowest first.
-part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|shell|kernels)/(base|data|tensor|device|graph|net|search|limit|solve|proof|bind|repl|launch|jupyter|serve|exec)#\1\2#g'
+part_of='s#(^| )(actors/[a-z]+|kernels/(op|cpu|cuda)|runtime/(file|text))/[a-z/]*#\1\2#g; s#(^| )shell/bind/[a-z]+#\1shell#g; s#(^| )(runtime|sbp|boxing|shell|kernels)/(base|data|tensor|device|graph|net|search|limit|solve|proof|draw|bind|run|repl|launch|jupyter|serve|exec|loaded)#\1\2#g'
 parts() {
   arrows | sed -E "$part_of" | awk '$1 != $2' | sort -u |
     awk '{ two = $1 " " $2; how[two] = two in how && how[two] != $3 ? "both" : $3 } END { for (two in how) print two, how[two] }' | sort

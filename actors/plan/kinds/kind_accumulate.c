@@ -1,6 +1,6 @@
 /* kind_accumulate.c - a task that adds the value of each micro-batch to the sum over the batch, on one rank. The
  * order is that of the micro-batches. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/device/stream.h"
 #include "boxing/reduce.h"

@@ -1,6 +1,6 @@
 /* kind_append.c - a task that copies the shard of each micro-batch behind the shards of earlier micro-batches, in one
  * register. The result has the shards of the whole batch; task.type is the type of one micro-batch's shard. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 #include "runtime/device/stream.h"
 
 static int

@@ -3,7 +3,7 @@
  *
  * Reads other devices' registers in place, and counts the bytes read as received. */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_move.h"
+#include "actors/plan/verify/value/verify_move.h"
 
 static struct type
 box_result(const struct plan *p, int32_t task, int32_t out)

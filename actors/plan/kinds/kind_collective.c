@@ -3,7 +3,7 @@
  * The result is complete only after all ranks have started the collective. Blocks that the library cannot use in
  * place are packed before and unpacked after the collective, as work of the same stream. */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_collective.h"
+#include "actors/plan/verify/value/verify_collective.h"
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/device/stream.h"

@@ -1,6 +1,6 @@
 /* kind_compute.c - tasks that call a kernel: for a program node or a chain on one rank, or for a node that adds its
  * results to a sum over micro-batches. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 
 static int
 begin_compute(struct act *a)

@@ -1,6 +1,6 @@
 /* kind_copy.c - a task that makes a dense copy of a window of its argument. Used for views that strides cannot
  * express, and for results that are copied to a buffer that outlives the run. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 
 static int
 begin_copy(struct act *a)

@@ -3,7 +3,7 @@
  *
  * All FILL tasks of a shard write into one register, which belongs to the first FILL. */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_shared_shard.h"
+#include "actors/plan/verify/value/verify_shared_shard.h"
 
 static void
 print_fill_task(const struct plan *p, int32_t task, struct str *s)

@@ -1,5 +1,5 @@
 /* kind_gate.c - a task without results, run once per batch: tasks after the gate wait for all tasks before it. */
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 
 static int
 begin_gate(struct act *a)

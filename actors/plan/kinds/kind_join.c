@@ -1,7 +1,7 @@
 /* kind_join.c - a task that completes a shared shard: it waits until all FILL tasks have written their slices.
  *
  * The task moves no bytes. Slices filled by other devices count as received, because readers read them in place. */
-#include "actors/plan/verify/verify_shared_shard.h"
+#include "actors/plan/verify/value/verify_shared_shard.h"
 
 static int
 begin_join(struct act *a)

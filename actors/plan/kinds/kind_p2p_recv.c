@@ -1,6 +1,6 @@
 /* kind_p2p_recv.c - a task that receives a dense block from a device on another host, by a device library (NCCL). */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/value/verify_send.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"

@@ -4,7 +4,7 @@
  * Slices are first packed into one dense vector, as work of the same stream. Once the send is enqueued, the
  * receiving end of the channel is notified, and enqueues the receive (actors/act/run/p2p.c). */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/value/verify_send.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/device/stream.h"

@@ -1,7 +1,7 @@
 /* kind_recv.c - a task that receives a dense window from a task on another host. */
 #include "actors/plan/kinds/kind_move.h"
 #include "actors/plan/model/transport.h"
-#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/value/verify_send.h"
 
 static int
 begin_recv(struct act *a)

@@ -2,7 +2,7 @@
  *
  * The argument's register is returned when the transport no longer uses the bytes (actors/act/run/actor.c). */
 #include "actors/plan/model/transport.h"
-#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/value/verify_send.h"
 
 static int
 begin_send(struct act *a)

@@ -4,7 +4,7 @@
  * The task runs on the device whose stream can access both memories (device_carrier). Its register is in the
  * reader's memory. */
 #include "actors/plan/kinds/kind_move.h"
-#include "actors/plan/verify/verify_send.h"
+#include "actors/plan/verify/value/verify_send.h"
 #include "runtime/device/device.h"
 
 static struct type

@@ -5,14 +5,13 @@
  * names a task and a field before anything runs, instead of wrong numbers. The time of all checks is linear in the
  * size of the plan. */
 #include "actors/plan/verify/verify.h"
-#include "actors/plan/model/deadlock.h"
 #include "actors/plan/outline/comm_ranks.h"
-#include "actors/plan/verify/verify_sync.h"
-#include "actors/plan/verify/verify_run.h"
+#include "actors/plan/verify/flow/verify_sync.h"
+#include "actors/plan/verify/flow/verify_run.h"
 #include "actors/plan/verify/verify_program.h"
 #include "actors/plan/verify/verify_memory.h"
-#include "actors/plan/verify/verify_kernel.h"
-#include "actors/plan/verify/verify_channel.h"
+#include "actors/plan/verify/value/verify_kernel.h"
+#include "actors/plan/verify/flow/verify_channel.h"
 
 #include "runtime/device/device.h"
 #include "runtime/base/device_kinds.h"

@@ -16,7 +16,7 @@
  * written from the first one on. So neither may share bytes with a result that is written per micro-batch. */
 #include "actors/plan/verify/verify_memory.h"
 #include "actors/plan/model/deadlock.h"
-#include "actors/plan/verify/verify_value.h"
+#include "actors/plan/verify/value/verify_value.h"
 #include "actors/plan/verify/verify_act_offset.h"
 
 #include "runtime/base/error.h"

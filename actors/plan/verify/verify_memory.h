@@ -2,7 +2,7 @@
 #ifndef RILLE_ACTORS_PLAN_VERIFY_VERIFY_MEMORY_H
 #define RILLE_ACTORS_PLAN_VERIFY_VERIFY_MEMORY_H
 
-#include "actors/plan/verify/proof.h"
+#include "actors/plan/verify/flow/proof.h"
 
 int prove_memory(struct proof *v);
 

@@ -4,7 +4,7 @@
  * The proof computes types again by the operators' rules, and compares them with the program's types. It checks
  * the layouts of every call again as a signature. It uses no data that was recorded while the program was built. */
 #include "actors/plan/verify/verify_program.h"
-#include "actors/plan/verify/verify_kernel.h"
+#include "actors/plan/verify/value/verify_kernel.h"
 
 #include "runtime/base/error.h"
 #include "sbp/sig.h"

@@ -6,8 +6,8 @@
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/tracer.h"
 
-#include "kernels/exec/loaded.h"
-#include "kernels/exec/loaded_library.h"
+#include "kernels/loaded/loaded.h"
+#include "kernels/loaded/loaded_library.h"
 #include "kernels/op/base/table.h"
 #include "sbp/strategy.h"
 

@@ -19,8 +19,8 @@
 #include "actors/session/batch/batch_numbers.h"
 #include "actors/session/step/compiled.h"
 
-#include "kernels/exec/loaded.h"
-#include "kernels/exec/loaded_library.h"
+#include "kernels/loaded/loaded.h"
+#include "kernels/loaded/loaded_library.h"
 #include "runtime/base/limits.h"
 #include "runtime/data/str.h"
 

@@ -3,8 +3,8 @@
 #include "actors/session/core/face.h"
 #include "actors/session/core/session.h"
 
-#include "boxing/show.h"
-#include "boxing/show_svg.h"
+#include "boxing/draw/show.h"
+#include "boxing/draw/show_svg.h"
 
 int
 rille_tensor_show(struct rille_tensor *t, int columns, bool color, char **out)

@@ -9,8 +9,8 @@
 #include "actors/cluster/transport/net_mpi.h"
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
-#include "kernels/exec/loaded.h"
-#include "kernels/exec/loaded_library.h"
+#include "kernels/loaded/loaded.h"
+#include "kernels/loaded/loaded_library.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/limits.h"
 

@@ -1,10 +1,10 @@
 /* greedy.h - runs the tasks of a plan as soon as their inputs arrive, to check the deadlock proof
- * (actors/plan/verify/verify_run.c). Each edge carries tokens: a full register, or a released one. The caller owns
+ * (actors/plan/verify/flow/verify_run.c). Each edge carries tokens: a full register, or a released one. The caller owns
  * the plan. Any thread may call. */
 #ifndef RILLE_T_GREEDY_H
 #define RILLE_T_GREEDY_H
 
-#include "actors/plan/verify/verify_run.h"
+#include "actors/plan/verify/flow/verify_run.h"
 
 /* Runs every task whose tokens (full inputs and free registers) have arrived, until no task can run. Returns true
  * if all tasks have finished. The verifier's deadlock proof must give the same answer. */
