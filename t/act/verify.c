@@ -5,6 +5,7 @@
  * same bytes on the simulator, with poisoned registers and buffers of exactly the sizes that the plan states. The
  * plan must also run to its end in a simple simulation of tokens (runs_greedily). */
 #include "actors/plan/plan_print.h"
+#include "actors/plan/verify/verify.h"
 #include "t/lib/plan/plans.h"
 
 #include "t/lib/plan/collecting.h"
