@@ -87,7 +87,7 @@ test_elastic(void)
 {
     uint64_t base = seed_of(1), want[WORLD + 1][WORLD] = {{0}};
     int seeds = share_of(getenv("RILLE_LONG") ? 500000 : 2500, &base), bad = 0, fewest = WORLD, most = 0, ended = 0;
-    int grown = 0, interrupted = 0, moved = 0, elsewhere = 0, restarts = 0;
+    int grown = 0, interrupted = 0, moved = 0, deserted = 0, elsewhere = 0, restarts = 0;
     struct outcome out;
     for (int world = 1; world <= WORLD; world++) play(1, (struct trial){.world = world, .hosts = 1}, want[world], &out);
     for (int i = 0; i < seeds; i++) {
@@ -96,6 +96,7 @@ test_elastic(void)
         grown += out.grown;
         interrupted += out.interrupted;
         moved += out.moved;
+        deserted += out.deserted;
         elsewhere += out.elsewhere;
         restarts += out.restarts;
         ended += out.ended;
@@ -110,6 +111,7 @@ test_elastic(void)
     ok(interrupted > seeds / 50, "a loss interrupted %d of these admissions", interrupted);
     ok(elsewhere > seeds / 50, "spares of another host made up the smallest number of workers %d times", elsewhere);
     ok(moved > seeds / 10, "devices moved to another host %d times", moved);
+    ok(deserted > seeds / 100, "the coordinator's host lost all its workers %d times", deserted);
     ok(restarts > seeds / 30, "coordinators were restarted %d times", restarts);
     ok(ended > seeds / 50, "limits of losses ended %d jobs", ended);
 }

@@ -3,10 +3,12 @@
 # steps have the bits of a training that began with these workers from the same state. Limits of losses. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
+lua=$PWD/lua
 cd "$dir" || exit 1
 
 # Usage: train.lua ZERO FROM. Trains 20 steps. FROM: number of steps of the checkpoint to begin with; 0: none. Logs the
-# bits of each loss, and saves a checkpoint after each step. Runs the commands in the file before-I before step I, once.
+# bits of each loss, and saves a checkpoint after each step. Runs the commands in the file before-I before step I, once;
+# their arguments are the processes of the last and of the first worker.
 cat >train.lua <<'LUA'
 local zero, from = math.tointeger(arg[1]), math.tointeger(arg[2])
 local log = io.open("log", "w")
@@ -31,7 +33,8 @@ rille.train.elastic{steps = 20, every = 4,
   end,
   step = function(parts, i)
     if os.rename("before-" .. i, "now") then
-      os.execute("bash ./now " .. rille.workers()[#rille.workers()].pid)
+      local workers = rille.workers()
+      os.execute(("bash ./now %d %d"):format(workers[#workers].pid, workers[1].pid))
     end
     local loss = parts.run(rille.randn({12, 12}, {placement = parts.place, sbp = "S(0)"})):item()
     log:write(("%d %d %a\n"):format(i, #parts.place.ranks, loss))
@@ -104,6 +107,29 @@ if share 4; then
     "$code $(grep -o 'cpu\[.*' err | tr '\n' ' ')$(awk '$2 != 2' log)" "0 cpu[0] after step 4 cpu[0, 1] after step 4 "
   check_parts "a spare of another host"
 fi
+
+# ---- no worker is left on the controller's host ----
+
+# The worker of the controller's host is killed, and cannot be started again. The worker of another host continues.
+zero=1
+for how in coordinator launch; do
+  rm -rf step-* before-* log lua
+  mkdir lua
+  ln -s "$lua"/* lua
+  echo 'rm lua/nn.lua; kill -9 $2' >before-7 # without its file nn.lua, a program does not start
+  if [ $how = coordinator ]; then
+    address=tcp://127.0.0.1:$(free_port)
+    { join 1 x; waits 2; } >before-2
+    eval "$(join 1)"
+    go coordinator --bind $address --world 1:2 train.lua $zero 0
+  else
+    RILLE_LUA_DIR=$dir/lua RILLE_HOSTS=2 go launch -n 1:2 -d cpu:1 train.lua $zero 0
+  fi
+  is "$how: a job continues without a worker on the controller's host" "$code $(grep -o 'cpu\[.*' err | tail -n 1)" "0 cpu[1] after step 4"
+  cp log log.elastic
+  cp err err.elastic
+  check_parts "$how, without a worker on the controller's host"
+done
 
 # ---- workers that the program starts ----
 

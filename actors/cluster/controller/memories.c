@@ -87,7 +87,7 @@ static uint32_t
 home_of_rank(const struct cluster *c, int rank)
 {
     int memory = coordinator_member(c->c, rank)->memory, m = 0;
-    if (coordinator_inhabited(c->c, memory) || coordinator_memory(c->c, memory)->own) return (uint32_t)memory;
+    if (coordinator_inhabited(c->c, memory)) return (uint32_t)memory;
     while (!coordinator_inhabited(c->c, m)) m++;
     return (uint32_t)m;
 }
@@ -208,8 +208,8 @@ make_tables(struct cluster *c)
     c->table.abilities = UINT32_MAX;
 }
 
-/* Completes the maps from which plans are compiled. Chooses the memory of this host, or a memory with workers, as the
- * memory for which the session compiles. */
+/* Completes the maps from which plans are compiled. Chooses the memory for which the session compiles: the memory of this
+ * host if this host has workers, else another memory with workers. */
 static void
 settle_maps(struct cluster *c, const uint32_t *slots)
 {
@@ -220,7 +220,7 @@ settle_maps(struct cluster *c, const uint32_t *slots)
         if (!slots[c->hosts.home] && slots[m]) c->hosts.home = m;
     }
     for (int m = 0; m < c->hosts.nmemory; m++)
-        if (coordinator_memory(c->c, m)->own) c->hosts.home = m;
+        if (coordinator_memory(c->c, m)->own && slots[m]) c->hosts.home = m;
 }
 
 /* Adds the devices and memories of new ranks to the cluster's tables. Then assigns all devices to the memories that

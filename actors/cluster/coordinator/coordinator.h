@@ -56,8 +56,8 @@
  * retires the ranks that nobody has. A worker that finds no free rank waits, and keeps its link: it gets a WELCOME
  * without a rank, again every WAIT_TICKS ticks. The next epoch opens all ranks, and waiting workers get them first, so
  * a spare worker replaces a lost one at once. coordinator_recover() begins the next epoch after a loss, or to admit
- * waiting workers. An elastic job can lose all workers of another host without GPUs. Then no member has the memory of
- * that host; the owner of the coordinator must move the slots to other memories, and the bytes are lost. A worker that
+ * waiting workers. An elastic job can lose all workers of a host without GPUs. Then no member has the memory of that
+ * host; the owner of the coordinator must move the slots to other memories, and the bytes are lost. A worker that
  * is admitted without a loss may have any retired rank, whatever its host.
  *
  * In other jobs, a worker waits in the same way if it asks for a lost rank before the owner recovers, or for the rank

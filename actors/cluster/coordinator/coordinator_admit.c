@@ -332,8 +332,8 @@ find_machine(const struct coordinator *c, const struct hash_table *known, const 
 
 /* Returns the memory (one per host) for a worker that was admitted as a rank. After a loss, if the rank's memory
  * belonged to a lost host, this memory moves to the worker's machine. Otherwise the worker gets the memory of its
- * machine. In an elastic job, a worker on the coordinator's host gets the memory of that host, which the job always
- * needs. A machine without a memory gets the memory of a lost host, if the rank had this memory or there are as many
+ * machine. In an elastic job, a worker on the coordinator's host gets the memory of that host, because this memory
+ * never moves. A machine without a memory gets the memory of a lost host, if the rank had it or there are as many
  * memories as ranks; otherwise a new memory. */
 static int
 memory_of_machine(struct coordinator *c, struct hash_table *known, int rank, const char *machine)
@@ -438,7 +438,8 @@ static void
 retire_unexpected(struct coordinator *c)
 {
     if (!c->options.least || c->started == c->options.world) return;
-    if (count_members(c) + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
+    int n = count_members(c);
+    if (n == 0 || n + (c->grows ? 0 : coordinate_candidates(c)) < c->options.least) return;
     for (int r = c->started; r < c->options.world; r++) {
         struct member_info *m = &c->member[r].info;
         if (m->state != MEMBER_ABSENT || (m->memory >= 0 && coordinate_first_gone(c, m->memory) >= 0)) continue;

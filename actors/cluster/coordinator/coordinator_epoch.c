@@ -315,7 +315,7 @@ coordinator_form(struct coordinator *c, const struct form *f)
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_memory_keepers(c);
     for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
-        if (c->memory[m].info.keeper < 0 && !c->memory[m].info.own) c->memory[m].info.made_epoch = c->epoch;
+        if (!coordinator_inhabited(c, m)) c->memory[m].info.made_epoch = c->epoch;
     line_up_members(c);
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
@@ -407,11 +407,21 @@ coordinate_joins_own(const struct coordinator *c, int memory, const char *machin
     return machine && c->memory[memory].info.own && !strcmp(c->memory[memory].info.machine, machine);
 }
 
+/* Returns true if an elastic job can continue without the memory. The job needs the memory of the coordinator's host if
+ * no worker holds another memory, because the coordinator then has the only copy of the values. */
+static bool
+is_dispensable(const struct coordinator *c, int memory)
+{
+    bool settled = !c->memory[memory].info.own;
+    for (int r = 0; r < c->options.world && !settled; r++) settled = is_in(&c->member[r]) && !c->member[r].machine;
+    return c->options.least && !c->memory[memory].ngpu && settled;
+}
+
 int
 coordinate_first_gone(const struct coordinator *c, int memory)
 {
     int gone = -1;
-    if (c->options.least && !c->memory[memory].info.own && !c->memory[memory].ngpu) return -1;
+    if (is_dispensable(c, memory)) return -1;
     for (int r = c->options.world - 1; r >= 0; r--) {
         const struct member *m = &c->member[r];
         bool joins = c->options.least && coordinate_joins_own(c, memory, m->machine);

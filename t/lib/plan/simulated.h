@@ -776,6 +776,7 @@ play(uint64_t seed, struct trial trial, uint64_t want[WORLD], struct outcome *ou
                             .grown = s->grown,
                             .interrupted = s->interrupted,
                             .moved = s->moved,
+                            .deserted = s->deserted,
                             .ended = s->ended,
                             .elsewhere = s->elsewhere,
                             .fewest = s->fewest,

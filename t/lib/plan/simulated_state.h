@@ -90,6 +90,7 @@ struct outcome {
     bool ended;       /* the job was ended by its limit of losses */
     int elsewhere;    /* number of epochs that began with too few workers, because spares made up the number */
     int moved;        /* number of epochs in which devices moved to another host */
+    int deserted;     /* number of these epochs in which devices left the coordinator's host */
     int fewest, most; /* fewest, most: smallest and largest number of workers of an epoch */
     int hung;         /* number of workers that were lost because they hung */
     int hung_in[CLUSTER_BROKEN]; /* by phase of the coordinator: number of workers that were lost because they hung */
@@ -221,7 +222,7 @@ struct cluster {
     uint32_t united_run;
     int united;
     bool slow_disk;
-    int filed, given_up, hung, grown, interrupted, moved, elsewhere, fewest, most;
+    int filed, given_up, hung, grown, interrupted, moved, deserted, elsewhere, fewest, most;
     bool grows;                  /* an elastic job admits newcomers, and their epoch is not formed yet */
     int hung_in[CLUSTER_BROKEN]; /* by phase: number of workers that were lost in this phase because they hung */
     struct loss_times losses;    /* times of losses that this coordinator counted, ticks */
@@ -528,7 +529,7 @@ static int
 home_of_rank(const struct cluster *s, int rank)
 {
     int memory = coordinator_member(s->c, rank)->memory, m = 0;
-    if (memory >= 0 && (coordinator_inhabited(s->c, memory) || coordinator_memory(s->c, memory)->own)) return memory;
+    if (memory >= 0 && coordinator_inhabited(s->c, memory)) return memory;
     while (!coordinator_inhabited(s->c, m)) m++;
     return m;
 }
@@ -538,14 +539,17 @@ home_of_rank(const struct cluster *s, int rank)
 static void
 assign_devices(struct cluster *s)
 {
-    bool moves = false;
+    bool moves = false, deserts = false;
     for (int r = 0; r < s->world; r++) {
         uint32_t memory = (uint32_t)home_of_rank(s, r);
-        moves |= s->table && s->slot[r].memory != memory;
+        bool moved = s->table && s->slot[r].memory != memory;
+        moves |= moved;
+        deserts |= moved && coordinator_memory(s->c, (int)s->slot[r].memory)->own;
         s->slot[r] = (struct slot){memory, (uint32_t)r};
     }
     s->table += moves || !s->table;
     s->moved += moves;
+    s->deserted += deserts;
     s->restore |= moves;
 }
 
