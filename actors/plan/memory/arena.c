@@ -198,7 +198,7 @@ arena_find_late(struct memory *m)
 {
     const struct lower *l = m->l;
     m->late = ARENA_ARRAY(&m->l->pass, bool, l->ndraft + 1);
-    for (int32_t c = 0; c < l->nchannel; c++) m->late[l->channel[c].task] = !l->channel[c].sends && l->channel[c].late;
+    for (int32_t c = 0; c < l->nchannel; c++) m->late[l->channel[c].task] = l->channel[c].late;
     for (int32_t i = 0; i < l->ndraft; i++) {
         const struct task *t = &l->draft[i].task;
         m->late[i] = m->late[i] || (t->kind->flags & KIND_COLLECTS && t->move.of->late);

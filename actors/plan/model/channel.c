@@ -1,8 +1,8 @@
 /* channel.c - prints names of channels, and compares the channel lists of two connected partitions.
  *
- * The list that a partition sends consists of a header, one word per root of the program, and one row per channel.
- * All entries are 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with
- * the number that this partition expects. */
+ * The list that a partition sends consists of a header and one row per channel. All entries are
+ * 64-bit numbers, little-endian. A received list is untrusted input: every number is compared with the number that
+ * this partition expects. */
 #include "actors/plan/model/contract.h"
 #include "actors/plan/model/plan.h"
 
@@ -38,7 +38,7 @@ channel_print(const struct channel_name *name, struct str *s)
 
 /* ---- the contract ---- */
 
-enum { MAGIC = 0x4c484332, HEADER = 4 };
+enum { MAGIC = 0x4c484333, HEADER = 4 };
 
 /* Columns of a channel's row in the list: the channel's name (STEP to TO); SENDS, true if this end sends; facts
  * that must be equal at both ends (NREG to EDGE); indices of this end's task and thread. */
@@ -107,25 +107,12 @@ root_fate(const struct plan *p, int32_t k)
     return p->root_first[k] == end ? ROOT_ELSEWHERE : p->overwrites[k] ? ROOT_OVERWRITES : ROOT_NEW;
 }
 
-static int
-check_peer_roots(const struct plan *p, int32_t peer, const char *bytes)
-{
-    for (int32_t k = 0; k < p->program->nroot; k++) {
-        uint64_t here = root_fate(p, k), there = contract_get(bytes, HEADER + (size_t)k);
-        if (here != there && here != ROOT_ELSEWHERE && there != ROOT_ELSEWHERE)
-            return fail(E_PLAN, "channels: root %d is %swritten over its leaf here, but not on host %d", (int)k,
-                        here == ROOT_OVERWRITES ? "" : "not ", (int)peer);
-    }
-    return 0;
-}
-
 void
 channels_write(const struct plan *p, int32_t peer, struct str *s)
 {
     uint64_t header[HEADER], row[ROW];
     header_of(p, peer, header);
     for (int i = 0; i < HEADER; i++) contract_put(s, header[i]);
-    for (int32_t k = 0; k < p->program->nroot; k++) contract_put(s, root_fate(p, k));
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         fill_channel_row(p, &p->channel[c], row);
@@ -137,8 +124,7 @@ static int
 check_header(const struct plan *p, int32_t peer, const char *bytes, size_t n)
 {
     uint64_t header[HEADER];
-    size_t before = HEADER + (size_t)p->program->nroot;
-    if (n % 8 || n < 8 * before || (n / 8 - before) % ROW)
+    if (n % 8 || n < 8 * HEADER || (n / 8 - HEADER) % ROW)
         return fail(E_PLAN, "channels: the list of host %d has an impossible size, %zu bytes", (int)peer, n);
     header_of(p, peer, header);
     if (contract_get(bytes, 0) != ((uint64_t)MAGIC << 32 | (uint32_t)p->memory) ||
@@ -204,12 +190,11 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
 {
     uint64_t here[ROW], there[ROW];
     TRY(check_header(p, peer, bytes, n));
-    TRY(check_peer_roots(p, peer, bytes));
-    size_t before = HEADER + (size_t)p->program->nroot, nrow = (n / 8 - before) / ROW, r = 0;
+    size_t nrow = (n / 8 - HEADER) / ROW, r = 0;
     for (int32_t c = 0; c < p->nchannel; c++) {
         if (p->channel[c].peer != peer) continue;
         if (r == nrow) return lacks_channel(&p->channel[c].name, peer);
-        for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
+        for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, HEADER + r * ROW + (size_t)i);
         r++;
         fill_channel_row(p, &p->channel[c], here);
         struct channel_name name = name_of(there);
@@ -219,7 +204,7 @@ channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, 
         far[c] = (struct channel_far){.task = (int32_t)there[TASK], .thread = (int32_t)there[THREAD]};
     }
     if (r == nrow) return 0;
-    for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, before + r * ROW + (size_t)i);
+    for (int i = 0; i < ROW; i++) there[i] = contract_get(bytes, HEADER + r * ROW + (size_t)i);
     struct channel_name name = name_of(there);
     return lacks_channel(&name, p->memory);
 }

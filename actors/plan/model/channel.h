@@ -94,8 +94,9 @@ void channels_write(const struct plan *p, int32_t peer, struct str *s);
  * one of the lists, or whose two ends disagree. */
 int channels_match(const struct plan *p, int32_t peer, const char *bytes, size_t n, struct channel_far *far);
 
-/* Location of a root's result: not on this host, in a new buffer, or in the buffer of the leaf that it
- * overwrites. All hosts that store the root must agree. */
+/* Location of a root's result: not on this host, in a new buffer, or in the buffer of the leaf that it may
+ * overwrite. Partitions need not agree: a run overwrites the leaf only if the plans of all hosts with the root
+ * do (actors/session/run/remote.c). */
 enum root_fate { ROOT_ELSEWHERE, ROOT_NEW, ROOT_OVERWRITES };
 enum root_fate root_fate(const struct plan *p, int32_t root);
 
