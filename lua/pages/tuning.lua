@@ -166,7 +166,7 @@ If the chat template has generation blocks, their texts are the answers; otherwi
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template
 length: integer; positions of a row
-pack: boolean, default false; rows hold several examples, in order
+pack: boolean, default false; rows hold several examples; best fit decreasing, as packing = "bfd" of TRL
 template: string; name or text of a chat template
 eos: integer; id that ends a completion
 pad: integer, default 0; id after the last example of a row

@@ -139,6 +139,7 @@ tap.group("GPT-2", function()
   tap.is({c.r, c.rank_pattern, c.fan_in_fan_out}, {2, {["transformer.h.0.attn.c_attn"] = 4}, true},
     "adapters of joined projections become one adapter with the sum of their ranks")
   tap.near(lora(rille.models.load(base), out)(ids):totable(), want, "joined adapters are divided again", 2e-6, 2e-6)
+  os.execute(("rm -rf '%s' '%s'"):format(base, out))
 end)
 
 tap.group("saved folders", function()
@@ -417,6 +418,26 @@ tap.group("conversations", function()
   tap.fails(function() rille.data.chats(path, {tokenizer = tok}) end, {"lora.lua", "length must be a positive integer"}, "no length")
   tap.fails(function() rille.data.chats({{prompt = "a"}}, {tokenizer = tok, length = 4}) end, {"example 1: completion must be a string, found nil"},
     "no completion")
+end)
+
+tap.group("packing", function()
+  local tok = rille.tokenizer.train({"ab"}, {size = 256})
+  local chats = tap.list(40, function(i) return {prompt = "", completion = ("a"):rep((i * i * 7 + i * 3) % 13 + 1)} end)
+  -- rows of TRL 1.16: pack_dataset(examples of these lengths, 12, "bfd")
+  local want = {{1, 7}, {6, 13}, {14, 20}, {19, 26}, {27, 33}, {32, 39}, {40}, {9}, {11}, {22}, {24}, {35}, {37}, {2, 10}, {5, 23}, {15, 36}, {18}, {28},
+    {31}, {3}, {4}, {16}, {17}, {29}, {30}, {8, 12}, {21, 25}, {34, 38}}
+  local x, y, documents = rille.data.chats(chats, {tokenizer = tok, length = 12, pack = true, eos = 5})
+  local rows_of, filled = {}, {}
+  for r, row in ipairs(documents:totable()) do
+    rows_of[r] = {}
+    for i, k in ipairs(row) do
+      if k > 0 and row[i - 1] ~= k then table.insert(rows_of[r], k) end
+      if k > 0 then filled[k] = (filled[k] or 0) + 1 end
+    end
+  end
+  tap.is(rows_of, want, "rows have the examples of TRL's rows")
+  tap.is(filled, tap.list(chats, function(one) return #one.completion end), "each example is complete")
+  tap.is({x.shape, y.shape}, {{28, 12}, {28, 12}}, "ids and labels have the same rows")
 end)
 
 tap.group("templates with generation blocks", function()
