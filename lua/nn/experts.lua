@@ -63,7 +63,7 @@ end
 
 -- Replaces the weight `name` by blocks of the type `kind`. For internal use.
 function MixtureOfExperts:_take_blocks(name, kind, blocks)
-  self[name] = nil
+  self:__drop(name)
   self:buffer(name, blocks)
   self.kinds = self.kinds or {}
   self.kinds[name] = kind

@@ -173,8 +173,9 @@ function LoRA:forward(x)
 end
 
 -- ---- merging the adapter into the weight ----
-
-local factor_of = setmetatable({}, {__mode = "k"}) -- merged adapter with DoRA -> its factors when it was merged
+--
+-- A merged adapter has the buffer lora_factor (out): the factors by which DoRA scaled the rows of the weight, or ones.
+-- So a checkpoint has all that unmerging needs, and only a merged adapter can load the checkpoint of a merged adapter.
 
 local function in_layout_of(t, value) return value:to_global(layout.of(t)):detach() end
 
@@ -206,8 +207,8 @@ function LoRA:merged_weight() return self:__merged_tensors().weight end
 -- Returns the tensors without the adapter, the reverse of __merged_tensors().
 local function unmerged(self)
   return rille.no_grad(function()
-    local weight, factor = self.weight, factor_of[self]
-    if factor then weight = weight / along_weight(self, factor) end
+    local weight = self.weight
+    if self.lora_magnitude then weight = weight / along_weight(self, self.lora_factor) end
     weight = weight - (updated(self) - self.weight)
     return {weight = in_layout_of(self, weight),
       bias = self.lora_bias and in_layout_of(self.bias, self.bias - self.lora_bias * self.scaling) or nil}
@@ -218,11 +219,17 @@ end
 function LoRA:merge(on)
   on = check.flag(who .. ":merge", "the argument", on == nil or on)
   if on == self.merged then return self end
-  local factor = on and self.lora_magnitude and rille.no_grad(factors, self):detach() or nil
+  local factor, n_out = on and self.lora_magnitude and rille.no_grad(factors, self), sizes_of(self)
   local new, list = on and self:__merged_tensors() or unmerged(self), {}
   for _, name in ipairs{"weight", "bias"} do list[#list + 1] = new[name] and {name, self[name], new[name]} or nil end
   rille._take(who .. ":merge", list)
-  self.merged, factor_of[self] = on, factor
+  self.merged = on
+  if not on then
+    self:__drop("lora_factor")
+    return self
+  end
+  local where = layout_of(self, self.looks_up and 1 or 0, 0)
+  self:buffer("lora_factor", (factor or rille.ones({n_out}, {dtype = self.weight.dtype, placement = where.placement})):to_global(where):detach())
   return self
 end
 

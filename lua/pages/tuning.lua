@@ -101,7 +101,8 @@ os.execute("rm -r " .. dir)]],
     sign = "rille.models.lora.merge(m[, on])",
     text = [[
 Adds the adapters of a model to its weights, so that they cost no time, or subtracts them again.
-Weights change by rounding when adapters are added and subtracted.]],
+Weights change by rounding when adapters are added and subtracted.
+A checkpoint of merged adapters has a tensor lora_factor for each; merge the adapters of a model before it loads the checkpoint.]],
     args = "m: a model with adapters\non: boolean, default true; false: subtracts",
     returns = "m",
     errors = "the model must have adapters; int8 weights cannot hold adapters",

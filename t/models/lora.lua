@@ -488,6 +488,29 @@ tap.group("modes and checkpoints", function()
   tap.fails(function() lora.merge(small) end, {"a quantized weight cannot hold an adapter"}, "a merge into int8 weights")
 end)
 
+tap.group("checkpoints of merged adapters", function()
+  local function values(m) return tap.list(m:parameters(), function(p) return p:totable() end) end
+  for _, options in ipairs{{}, {dora = true, targets = {"q_proj", "embed_tokens"}}, {bias = true, targets = {"q_proj"}}} do
+    local name = options.dora and "dora" or options.bias and "bias" or "plain"
+    local function new(seed)
+      rille.manual_seed(seed)
+      local m = lora(rille.models.llama.new{vocab = 31, length = 12, layers = 1, heads = 2, width = 16, qkv_bias = true, out_bias = true}, tap.with({r = 2}, options))
+      for _, p in ipairs(m:parameters()) do rille.nn.init.normal_(p, 0, 0.3) end
+      return m
+    end
+    local m, other = new(2), new(3)
+    local want = values(m)
+    rille.checkpoint.save(dir .. "/merged", {model = lora.merge(m)})
+    tap.fails(function() rille.checkpoint.load(dir .. "/merged", {model = other}) end, {"lora_factor"}, name .. ": adapters that are not merged refuse it")
+    rille.checkpoint.load(dir .. "/merged", {model = lora.merge(other)})
+    tap.near(values(lora.merge(other, false)), want, name .. ": merged adapters load it, and come out again", 1e-5, 1e-5)
+    rille.checkpoint.save(dir .. "/merged", {model = other})
+    rille.checkpoint.load(dir .. "/merged", {model = new(4)})
+    tap.ok(true, name .. ": an adapter that came out again has the state of one that never was merged")
+    os.execute(("rm -r '%s/merged'"):format(dir))
+  end
+end)
+
 tap.group("several adapters", function()
   local x = T{{3, 1, 4, 1, 5}}
   for _, recipe in ipairs{{P1}, {P2, {tensor = 0}}, {P2, {data = 0, zero = 3}}, {nil, {stages = {P1, Q1}}}} do
