@@ -131,22 +131,45 @@ local function read_examples(from, o)
   return list
 end
 
--- Returns rows of ids, labels and document numbers. With pack = true, an example is appended to the current row if it
--- fits there. Otherwise the example begins a new row.
-local function rows_of(examples, o)
-  local rows, row = {x = {}, y = {}, documents = {}}, nil
+-- Packs examples into rows by best fit decreasing (Ding et al. 2024): the longest example first, each into the row with
+-- the least space that suffices, of equal ones into the first. Returns a list of rows, lists of indices of examples.
+local function packed(examples, length)
+  local by_length, rows, with_space = {}, {}, {} -- length of an example -> indices; free positions of a row -> rows
   for k, one in ipairs(examples) do
-    if not row or not o.pack or #row.x + #one.x > o.length then
-      row = {x = {}, y = {}, documents = {}}
-      for name, list in pairs(rows) do list[#list + 1] = row[name] end
-    end
-    local at = #row.x + 1
-    table.move(one.x, 1, #one.x, at, row.x)
-    table.move(one.y, 1, #one.y, at, row.y)
-    for i = at, at + #one.x - 1 do row.documents[i] = k end
+    by_length[#one.x] = by_length[#one.x] or {}
+    table.insert(by_length[#one.x], k)
   end
-  for r, ids in ipairs(rows.x) do
-    for i = #ids + 1, o.length do ids[i], rows.y[r][i], rows.documents[r][i] = o.pad, IGNORED, 0 end
+  for size = length, 1, -1 do
+    for _, k in ipairs(by_length[size] or {}) do
+      local space = size
+      while space < length and not (with_space[space] and with_space[space][1]) do space = space + 1 end
+      local row = space < length and table.remove(with_space[space], 1)
+      if not row then
+        row = {}
+        rows[#rows + 1] = row
+      end
+      row[#row + 1] = k
+      with_space[space - size] = with_space[space - size] or {}
+      table.insert(with_space[space - size], row)
+    end
+  end
+  return rows
+end
+
+-- Returns rows of ids, labels and document numbers. The number of a document is the index of its example.
+local function rows_of(examples, o)
+  local rows = {x = {}, y = {}, documents = {}}
+  local list = o.pack and packed(examples, o.length)
+  for r = 1, #(list or examples) do
+    local row = {x = {}, y = {}, documents = {}}
+    for _, k in ipairs(list and list[r] or {r}) do
+      local one, at = examples[k], #row.x + 1
+      table.move(one.x, 1, #one.x, at, row.x)
+      table.move(one.y, 1, #one.y, at, row.y)
+      for i = at, at + #one.x - 1 do row.documents[i] = k end
+    end
+    for i = #row.x + 1, o.length do row.x[i], row.y[i], row.documents[i] = o.pad, IGNORED, 0 end
+    for name, all in pairs(rows) do all[r] = row[name] end
   end
   return rows
 end

@@ -26,7 +26,7 @@ end
 -- Weights: gate, up: (experts, width, hidden); down: (experts, hidden, width). Biases: (experts, hidden) or (experts,
 -- width).
 local Experts = nn.MixtureOfExperts:extend("models.Experts")
-Experts.parallel = {expert = {"gate", "up", "down", "gate_bias", "up_bias", "down_bias"}}
+Experts.parallel = {expert = Experts.__sharded({"gate", "up", "down"}, {"gate_bias", "up_bias", "down_bias"})}
 
 local function zeros(shape) return nn.Parameter(rille.zeros(shape)) end
 

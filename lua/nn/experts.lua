@@ -19,7 +19,16 @@ local start = require "rille.nn.base.start"
 
 local MixtureOfExperts = Module:extend("nn.MixtureOfExperts")
 
-MixtureOfExperts.parallel = {expert = {"up", "down"}}
+-- Returns the names of the weights of experts and of their adapters (lua/models/expert_lora.lua), sharded by experts.
+function MixtureOfExperts.__sharded(weights, more)
+  local list = more or {}
+  for _, name in ipairs(weights) do
+    for _, last in ipairs{"", "_lora.lora_A", "_lora.lora_B"} do list[#list + 1] = name .. last end
+  end
+  return list
+end
+
+MixtureOfExperts.parallel = {expert = MixtureOfExperts.__sharded{"up", "down"}}
 
 local balance_of = setmetatable({}, {__mode = "k"}) -- module -> load imbalance in its last forward pass
 
@@ -63,10 +72,17 @@ end
 
 -- Replaces the weight `name` by blocks of the type `kind`. For internal use.
 function MixtureOfExperts:_take_blocks(name, kind, blocks)
-  self[name] = nil
+  self:__drop(name)
   self:buffer(name, blocks)
   self.kinds = self.kinds or {}
   self.kinds[name] = kind
+end
+
+-- Returns y, products of rows x with the weight `name` of experts, plus the update of the weight's adapter.
+local function adapted(self, name, y, ...)
+  local adapter = rawget(self, name .. "_lora")
+  local update = adapter and adapter(...)
+  return update and y + update or y
 end
 
 -- Returns the products of rows x with the weight `name` of their experts `best`. The experts are in `groups`.
@@ -74,8 +90,8 @@ local function product(self, name, x, groups, best)
   local w, kind = self[name], self.kinds and self.kinds[name]
   local shape = w.shape
   w = w:reshape{groups, self.experts // groups, table.unpack(shape, 2)}
-  if kind then return rille._expert_blocks(x, w, best, {kind = kind}) end
-  return rille._expert_matmul(x, w, best)
+  local y = kind and rille._expert_blocks(x, w, best, {kind = kind}) or rille._expert_matmul(x, w, best)
+  return adapted(self, name, y, x, groups, best)
 end
 
 -- Computes only the chosen experts. The experts of a rank form a group; the result of a group is an addend of the
@@ -95,7 +111,7 @@ end
 local function of_all(self, rows)
   local gates = self:gates(rows):transpose(0, 1):unsqueeze(2)
   local function times(x, name)
-    local y, bias = rille.matmul(x, self[name]), self[name .. "_bias"]
+    local y, bias = adapted(self, name, rille.matmul(x, self[name]), x), self[name .. "_bias"]
     return bias and y + bias:unsqueeze(1) or y
   end
   return (times(self._steps.hidden(self, times, rows:unsqueeze(0)), "down") * gates):sum{axis = 0}

@@ -88,6 +88,15 @@ local function factors(self)
   return self.lora_magnitude / rille.no_grad(function() return lengths(self, updated(self)):detach() end)
 end
 
+LoRA.__adapts = true -- true for subclasses, too
+LoRA.__rank_axis = {lora_A = 0, lora_B = 1} -- axis of the rank, from 0
+
+-- Returns true if v is an adapter.
+function LoRA.__is(v)
+  local class = type(v) == "table" and getmetatable(v)
+  return type(class) == "table" and rawget(class, "__adapts") or false
+end
+
 -- Returns true if the layer can be the base of an adapter.
 function LoRA.__fits(layer)
   local class = getmetatable(layer)
@@ -152,6 +161,8 @@ function LoRA.__without(list, fn, ...)
   return (function(...) return ... end)(fn(...))
 end
 
+function LoRA:__is_off() return off[self] or false end
+
 -- Returns the low-rank update of the layer's result.
 local function low_rank(self, x)
   local low = self.looks_up and rille.embedding(x, self.lora_A:transpose(0, 1)) or rille.matmul(x, self.lora_A:transpose(0, 1))
@@ -173,8 +184,9 @@ function LoRA:forward(x)
 end
 
 -- ---- merging the adapter into the weight ----
-
-local factor_of = setmetatable({}, {__mode = "k"}) -- merged adapter with DoRA -> its factors when it was merged
+--
+-- A merged adapter has the buffer lora_factor (out): the factors by which DoRA scaled the rows of the weight, or ones.
+-- So a checkpoint has all that unmerging needs, and only a merged adapter can load the checkpoint of a merged adapter.
 
 local function in_layout_of(t, value) return value:to_global(layout.of(t)):detach() end
 
@@ -188,10 +200,16 @@ function LoRA:__check_merge()
   check.that(not self.lora_bias or self.bias, "%s:merged_weight: the adapter has a bias, so the layer must have one", who)
 end
 
+-- Returns the tensors of the base layer that change when the adapter is merged.
+function LoRA:__base_tensors() return {weight = self.weight, bias = self.bias} end
+
+-- Returns the name of a base tensor in the model. path: of the adapter.
+function LoRA:__base_path(path, name) return path .. "." .. name end
+
 -- Returns the tensors that contain the adapter, by name: weight, and bias if the adapter has a bias.
 function LoRA:__merged_tensors()
   self:__check_merge()
-  if self.merged then return {weight = self.weight:detach(), bias = self.bias and self.bias:detach()} end
+  if self.merged then return self:__base_tensors() end
   return rille.no_grad(function()
     local weight = updated(self)
     if self.lora_magnitude then weight = weight * along_weight(self, factors(self)) end
@@ -204,25 +222,34 @@ end
 function LoRA:merged_weight() return self:__merged_tensors().weight end
 
 -- Returns the tensors without the adapter, the reverse of __merged_tensors().
-local function unmerged(self)
+function LoRA:__unmerged_tensors()
   return rille.no_grad(function()
-    local weight, factor = self.weight, factor_of[self]
-    if factor then weight = weight / along_weight(self, factor) end
+    local weight = self.weight
+    if self.lora_magnitude then weight = weight / along_weight(self, self.lora_factor) end
     weight = weight - (updated(self) - self.weight)
     return {weight = in_layout_of(self, weight),
       bias = self.lora_bias and in_layout_of(self.bias, self.bias - self.lora_bias * self.scaling) or nil}
   end)
 end
 
+-- Returns the factors by which the merge scales the weight's rows, or an embedding's columns; ones without DoRA.
+function LoRA:__factor()
+  local n_out = sizes_of(self)
+  local where = layout_of(self, self.looks_up and 1 or 0, 0)
+  local factor = self.lora_magnitude and rille.no_grad(factors, self) or rille.ones({n_out}, {dtype = self.weight.dtype, placement = where.placement})
+  return factor:to_global(where):detach()
+end
+
 -- Adds the adapter's update to the weight, or subtracts the update if `on` is false.
 function LoRA:merge(on)
   on = check.flag(who .. ":merge", "the argument", on == nil or on)
   if on == self.merged then return self end
-  local factor = on and self.lora_magnitude and rille.no_grad(factors, self):detach() or nil
-  local new, list = on and self:__merged_tensors() or unmerged(self), {}
-  for _, name in ipairs{"weight", "bias"} do list[#list + 1] = new[name] and {name, self[name], new[name]} or nil end
+  local old, new, list = self:__base_tensors(), on and self:__merged_tensors() or self:__unmerged_tensors(), {}
+  local factor = on and self:__factor() or nil
+  for _, name in ipairs{"weight", "bias"} do list[#list + 1] = new[name] and {name, old[name], new[name]} or nil end
   rille._take(who .. ":merge", list)
-  self.merged, factor_of[self] = on, factor
+  self.merged = on
+  if on then self:buffer("lora_factor", factor) else self:__drop("lora_factor") end
   return self
 end
 

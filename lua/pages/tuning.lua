@@ -59,8 +59,8 @@ A second call adds adapters with other options. Adapters of a tied weight cannot
 m: a module
 r: integer, default 8; rank of the adapters
 alpha: number, default r; the update is scaled by alpha / r
-targets: list of names or paths of linear layers or embeddings; a regular expression of complete paths;
-  or "all-linear": all linear layers but lm_head and the routers of experts
+targets: list of names or paths of linear layers, embeddings, or weights of experts ("gate", "up", "down");
+  a regular expression of complete paths; or "all-linear": all linear layers but lm_head and the routers of experts
 dropout: number, default 0; probability of dropping an input of an adapter
 rslora: boolean, default false; the update is scaled by alpha / sqrt(r)
 dora: boolean, default false; trains the lengths of the weights' rows, too
@@ -69,7 +69,8 @@ train: list of names or paths of modules or parameters to train completely, as m
 dir: string; folder of PEFT, with adapter_config.json and adapter_model.safetensors]],
     returns = "m",
     errors = [[
-a target must name a linear layer or an embedding;
+a target must name a linear layer, an embedding or a weight of experts;
+adapters of experts have no dora, bias or dropout;
 a folder with another method than LoRA, an unknown option, or a missing or unknown tensor]],
     code = MODEL,
     shows = "#rille.models.lora(m, {r = 2, targets = 'all-linear'}):parameters()",
@@ -81,7 +82,8 @@ a folder with another method than LoRA, an unknown option, or a missing or unkno
     sign = "rille.models.lora.save(m, dir)",
     text = [[
 Saves the adapters of a model, and the parameters that are trained completely, as a PEFT folder.
-A tensor that joins several layers in the model's file gets one adapter with the sum of their ranks.]],
+A tensor that joins several layers in the model's file gets one adapter with the sum of their ranks;
+the adapters of a loaded folder share A, so the rank remains. Adapters of experts are target_parameters of PEFT.]],
     args = "m: a model with adapters\ndir: string; folder",
     returns = "nothing",
     errors = "the model must have adapters; each adapted layer must have a name in files of this kind of model",
@@ -101,7 +103,8 @@ os.execute("rm -r " .. dir)]],
     sign = "rille.models.lora.merge(m[, on])",
     text = [[
 Adds the adapters of a model to its weights, so that they cost no time, or subtracts them again.
-Weights change by rounding when adapters are added and subtracted.]],
+Weights change by rounding when adapters are added and subtracted.
+A checkpoint of merged adapters has a tensor lora_factor for each; merge the adapters of a model before it loads the checkpoint.]],
     args = "m: a model with adapters\non: boolean, default true; false: subtracts",
     returns = "m",
     errors = "the model must have adapters; int8 weights cannot hold adapters",
@@ -166,7 +169,7 @@ If the chat template has generation blocks, their texts are the answers; otherwi
 from: string, a file of JSON lines; or a list of tables
 tokenizer: rille.tokenizer; messages use its chat template
 length: integer; positions of a row
-pack: boolean, default false; rows hold several examples, in order
+pack: boolean, default false; rows hold several examples; best fit decreasing, as packing = "bfd" of TRL
 template: string; name or text of a chat template
 eos: integer; id that ends a completion
 pad: integer, default 0; id after the last example of a row

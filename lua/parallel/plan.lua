@@ -72,8 +72,9 @@ end
 -- Role of a module -> name of its parameter -> kind of the parameter: a column of the table `cuts` of axes.lua, which
 -- says how the parameter is sharded.
 local parameter_roles = {
-  column = {weight = "column", bias = "column_bias", lora_B = "column", lora_magnitude = "column_bias", lora_bias = "column_bias"},
-  row = {weight = "row", bias = "row_bias", lora_A = "row", lora_magnitude = "row_bias", lora_bias = "row_bias"},
+  column = {weight = "column", bias = "column_bias", lora_B = "column", lora_magnitude = "column_bias", lora_bias = "column_bias",
+    lora_factor = "column_bias"},
+  row = {weight = "row", bias = "row_bias", lora_A = "row", lora_magnitude = "row_bias", lora_bias = "row_bias", lora_factor = "row_bias"},
   embedding = {weight = "column", lora_A = "row"}, positions = {weight = "positions"},
   norm = {weight = "norm_weight", bias = "norm_weight"},
 }

@@ -136,7 +136,7 @@ for _, case in ipairs{{"qwen3moe", {other = "Q8_0"}}, {"qwen3moe", {other = "Q4_
     local want, found = gradient(plain), gradient(kept)
     tap.ok(off(found, want) < 1e-5, "gradients are those of the decoded weights", off(found, want))
     local function adapted(model)
-      rille.models.lora(model, {r = 2, targets = {"q_proj", "out_proj"}})
+      rille.models.lora(model, {r = 2, targets = {"q_proj", "out_proj", "gate", "up", "down"}})
       for name, p in model:named_parameters() do
         if name:find "lora" then rille.no_grad(function() p:copy_(rille.arange(p:numel()):to "f32":reshape(p.shape):sin() * 0.05) end) end
       end

@@ -263,7 +263,7 @@ local torch_dtypes = {f32 = "float32", bf16 = "bfloat16", f16 = "float16", f64 =
 local function tensors_of(kind, model)
   local state, tensors = model:state_dict(), {}
   for path, m in model:named_modules() do
-    for name, t in pairs(getmetatable(m) == rille.nn.LoRA and m:__merged_tensors() or {}) do state[path .. "." .. name] = t end
+    for name, t in pairs(rille.nn.LoRA.__is(m) and m:__merged_tensors() or {}) do state[m:__base_path(path, name)] = t:detach() end
   end
   files.each_row(kind, model.config, function(row)
     if not (row.head and model.config.tied) then tensors[row[1]] = pieces.join(row, state) end
@@ -278,7 +278,7 @@ function files.save(kind, model, dir, given)
   check.that(not is_file(dir), "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ":save", given, {max_shard_size = "5GB"})
   for path, m in model:named_modules() do
-    check.that(not model.quantized or getmetatable(m) ~= rille.nn.LoRA,
+    check.that(not model.quantized or not rille.nn.LoRA.__is(m),
       "models.%s:save: the quantized weight of '%s' cannot hold its adapter; rille.models.lora.save(m, dir) saves the adapters", kind.name, path)
   end
   if not model.quantized then described(("models.%s:save"):format(kind.name), kind, model) end

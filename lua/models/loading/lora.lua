@@ -1,4 +1,4 @@
--- lora.lua - low-rank adapters (nn.LoRA) for the linear layers and embeddings of a model.
+-- lora.lua - low-rank adapters (nn.LoRA) for the linear layers, embeddings and experts of a model.
 --
 --   rille.models.lora(m, {r = 8, alpha = 16, targets = {"q_proj", "v_proj"}})   adds adapters, freezes all else
 --   rille.models.lora.save(m, dir)   saves a folder of PEFT (peft.lua)
@@ -6,6 +6,7 @@
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local ExpertLoRA = require "rille.models.expert_lora"
 local layout = require "rille.base.layout"
 local options = require "rille.models.loading.peft_options"
 local peft = require "rille.models.loading.peft"
@@ -21,14 +22,14 @@ local function check_model(where, m)
   check.that(nn.Module.__is(m), "%s: expected a module, found %s", where, check.shown(m))
 end
 
-local is_base = nn.LoRA.__fits
+local is_base, is_adapter = nn.LoRA.__fits, nn.LoRA.__is
 
 -- Returns the adapters of a model, and a list of their paths.
 local function adapters(where, m)
   check_model(where, m)
   local list, paths = {}, {}
   for path, part in m:named_modules() do
-    if getmetatable(part) == nn.LoRA then list[#list + 1], paths[#paths + 1] = part, path end
+    if is_adapter(part) then list[#list + 1], paths[#paths + 1] = part, path end
   end
   check.that(#list > 0, "%s: the model has no adapters; rille.models.lora(m, {r = 8}) adds them", where)
   return list, paths
@@ -38,13 +39,13 @@ end
 
 -- model -> list of parameters that are trained completely: {name =, holder =, key =, base = the base model's tensor}
 local replaced = setmetatable({}, {__mode = "k"})
-local base_of = setmetatable({}, {__mode = "k"}) -- adapter -> its base layer, which is no longer in the model
+local base_of = setmetatable({}, {__mode = "k"}) -- adapter -> its base layer, which is no longer in the model, or the mixture of experts
 
 -- Freezes all parameters except those of adapters and those that are trained completely.
 local function freeze(m)
   local kept = {}
   for _, part in ipairs(m:modules()) do
-    if getmetatable(part) == nn.LoRA then
+    if is_adapter(part) then
       for name, p in part:named_parameters() do kept[p] = name:find("^lora_") ~= nil end
     end
   end
@@ -54,18 +55,22 @@ local function freeze(m)
   end
 end
 
--- Replaces linear layers and embeddings by nn.LoRA, and freezes all other parameters. adapted: path of a layer ->
--- options of its nn.LoRA.
+-- Adds adapters to a model. Linear layers and embeddings are replaced by nn.LoRA; mixtures of experts get further modules.
+-- adapted: path of a layer, or of a weight of experts -> options of its adapter.
 local function add(m, adapted)
-  local uses = {}
+  local uses, added = {}, {}
   for _, found in ipairs(m:named_tensors()) do uses[found.tensor] = (uses[found.tensor] or 0) + 1 end
   for _, path in ipairs(check.sorted_keys(adapted)) do
     local holder, key = pin.field(m, path)
     local layer = holder[key]
-    holder[key] = nn.LoRA(layer, adapted[path])
-    holder[key].training, pin.of[holder[key]], base_of[holder[key]] = layer.training, pin.of[layer], layer
-    holder[key].tied = uses[layer.weight] > 1 or nil
+    local of_experts = layout.is_tensor(layer)
+    local part = of_experts and ExpertLoRA(holder, key, adapted[path]) or nn.LoRA(layer, adapted[path])
+    if of_experts then layer, key = holder, key .. "_lora" end
+    part.training, pin.of[part], base_of[part] = layer.training, not of_experts and pin.of[layer] or nil, layer
+    part.tied = not of_experts and uses[layer.weight] > 1 or nil
+    added[#added + 1] = {holder, key, part}
   end
+  for _, one in ipairs(added) do one[1][one[2]] = one[3] end
 end
 
 -- Replaces a parameter by t, which is trained completely.
@@ -87,8 +92,17 @@ end
 -- Returns the names, sorted, of a table's keys as text.
 local function listed(set) return table.concat(check.sorted_keys(set), ", ") end
 
--- Returns the paths of the layers that the targets select: "all-linear", a regular expression of paths, or a list of
--- names.
+-- Returns the names of the weights of a mixture's experts that can have adapters.
+local function expert_weights(part)
+  local list = {}
+  for _, name in ipairs{"gate", "up", "down"} do
+    if ExpertLoRA.__fits(part, name) then list[#list + 1] = name end
+  end
+  return list
+end
+
+-- Returns the paths of the layers and of the experts' weights that the targets select: "all-linear", a regular expression
+-- of paths, or a list of names.
 local function targeted(m, targets)
   check.that(type(targets) == "string" or type(targets) == "table" and #targets > 0,
     "%s: targets must be a list of names of layers, a regular expression, or \"all-linear\", found %s", who, check.shown(targets))
@@ -97,7 +111,12 @@ local function targeted(m, targets)
   end
   local list, last, adapted, c = {}, {}, {}, {where = who, target_modules = targets}
   for path, part in m:named_modules() do
-    if getmetatable(part) == nn.LoRA then adapted[path:match("[^.]*$")] = true end
+    if is_adapter(part) then adapted[(path:match("[^.]*$"):gsub("_lora$", ""))] = true end
+    for _, name in ipairs(expert_weights(part)) do
+      last[name] = true
+      local of_expert = path .. "." .. name
+      if targets ~= "all-linear" and options.targets(c, of_expert, false) and not rawget(part, name .. "_lora") then list[#list + 1] = of_expert end
+    end
     if is_base(part) then
       last[path:match("[^.]*$")] = true
       local is_linear = getmetatable(part) ~= nn.Embedding and not options.matches(who, {"lm_head", "router"}, path)
@@ -218,18 +237,30 @@ end
 
 local function is_like(a, b) return a.dtype == b.dtype and table.concat(a.shape, " ") == table.concat(b.shape, " ") end
 
+-- Returns true if an adapter of a set has the shape and layout of a base layer, or of a weight of experts.
+local function is_for(part, base)
+  for _, name in ipairs{"weight", "scale"} do
+    local old, new = part[name], base[name]
+    if (old == nil) ~= (new == nil) or old and not (layout.equal(old, layout.of(new)) and is_like(old, new)) then return false end
+  end
+  return true
+end
+
 -- Checks that the layers of a set are in the model.
 local function check_fits(where, m, set)
   for _, path in ipairs(check.sorted_keys(set.layers)) do
     local holder, key = pin.field(m, path)
-    local part = set.layers[path]
-    local layer = rawget(holder, key)
-    check.that(type(layer) == "table" and (getmetatable(layer) == nn.LoRA or is_base(layer)), "%s: the model must have a layer '%s'", where, path)
-    for _, name in ipairs{"weight", "scale"} do
-      local old, new = part[name], layer[name]
-      check.that((old == nil) == (new == nil) and (not old or layout.equal(old, layout.of(new)) and is_like(old, new)),
-        "%s: the layer '%s' must have the shape and layout for which its adapter was made", where, path)
+    local part, layer, name = set.layers[path], rawget(holder, key), path
+    if part.of_experts then
+      name = part:__base_path(path)
+      local weight = ExpertLoRA.__fits(holder, part.of_experts) and rawget(holder, part.of_experts)
+      check.that(weight, "%s: the model must have experts with the weight '%s'", where, name)
+      layer = {weight = weight}
+    else
+      check.that(type(layer) == "table" and (is_adapter(layer) or is_base(layer)), "%s: the model must have a layer '%s'", where, name)
     end
+    check.that(is_for(part.of_experts and part:__base_tensors() or part, layer),
+      "%s: the layer '%s' must have the shape and layout for which its adapter was made", where, name)
   end
 end
 
@@ -237,7 +268,7 @@ end
 local function take_off(where, m)
   local set = setmetatable({layers = {}, trained = {}}, Set)
   for path, part in m:named_modules() do
-    if getmetatable(part) == nn.LoRA then
+    if is_adapter(part) then
       check.that(not part.merged, "%s: the adapter of '%s' must not be merged; call rille.models.lora.merge(m, false) first", where, path)
       set.layers[path] = part
     end
@@ -250,9 +281,13 @@ local function take_off(where, m)
   for path, part in pairs(set.layers) do
     local holder, key = pin.field(m, path)
     local layer = base_of[part]
-    layer.weight, layer.bias, layer.scale = part.weight, part.bias, part.scale
-    layer.training, pin.of[layer] = part.training, pin.of[part]
-    holder[key] = layer
+    if part.of_experts then
+      holder[key] = nil
+    else
+      layer.weight, layer.bias, layer.scale = part.weight, part.bias, part.scale
+      layer.training, pin.of[layer] = part.training, pin.of[part]
+      holder[key] = layer
+    end
   end
   return set
 end
@@ -262,8 +297,13 @@ local function put_on(m, set)
   for path, part in pairs(set.layers) do
     local holder, key = pin.field(m, path)
     local layer = holder[key]
-    part.weight, part.bias, part.scale = layer.weight, layer.bias, layer.scale
-    part.training, pin.of[part], base_of[part] = layer.training, pin.of[part] or pin.of[layer], layer
+    if part.of_experts then
+      part:__put_on(holder)
+      part.training, base_of[part] = holder.training, holder
+    else
+      part.weight, part.bias, part.scale = layer.weight, layer.bias, layer.scale
+      part.training, pin.of[part], base_of[part] = layer.training, pin.of[part] or pin.of[layer], layer
+    end
     holder[key] = part
   end
   for _, name in ipairs(check.sorted_keys(set.trained)) do replace(m, name, set.trained[name]) end
@@ -289,8 +329,9 @@ local function weighted_sum(where, path, parts)
     check.that(not part.lora_magnitude and not part.lora_bias, "%s: the adapter of '%s' must have neither dora nor bias", where, path)
     rank, as[i], bs[i] = rank + part.r, part.lora_A, part.lora_B * (weight * part.scaling)
   end
-  local sum = nn.LoRA(base_of[first], {r = rank})
-  rille.no_grad(sum.load_state_dict, sum, {lora_A = rille.concat(as, 0), lora_B = rille.concat(bs, 1)}, {strict = false})
+  local sum = first.of_experts and ExpertLoRA(base_of[first], first.of_experts, {r = rank}) or nn.LoRA(base_of[first], {r = rank})
+  local axis = first.__rank_axis
+  rille.no_grad(sum.load_state_dict, sum, {lora_A = rille.concat(as, axis.lora_A), lora_B = rille.concat(bs, axis.lora_B)}, {strict = false})
   sum.tied, sum.dropout, pin.of[sum], base_of[sum] = first.tied, first.dropout, pin.of[first], base_of[first]
   return sum
 end

@@ -20,6 +20,7 @@ local llama = {
   expert_down = "mlp.experts.%d.down_proj.weight",
   shared_gate_proj = "mlp.shared_experts.gate_proj", shared_up = "mlp.shared_experts.up_proj",
   shared_down = "mlp.shared_experts.down_proj", shared_gate = "mlp.shared_expert_gate",
+  experts = "mlp.experts",
 }
 
 local four_norms = {norm3 = "post_attention_layernorm", norm2 = "pre_feedforward_layernorm", norm4 = "post_feedforward_layernorm"}
@@ -40,12 +41,14 @@ local function with(base, more)
   return t
 end
 
-local granite = {router = "block_sparse_moe.router.layer", expert_gate_up = "block_sparse_moe.input_linear.weight",
+-- `experts` is transformers' name of a layer's module of experts; `modules` are further names of transformers' modules that
+-- differ from the file's: {{name in the file, name}, ...}. Adapters are saved under these names (peft.lua).
+local granite = {experts = "block_sparse_moe.experts", modules = {{"block_sparse_moe.router.layer", "block_sparse_moe.router"}}, router = "block_sparse_moe.router.layer", expert_gate_up = "block_sparse_moe.input_linear.weight",
   expert_down = "block_sparse_moe.output_linear.weight", stacked = true, turned = true,
   shared_gate_up = "shared_mlp.input_linear", shared_down = "shared_mlp.output_linear"}
 
 local families = {
-  mixtral = {router = "block_sparse_moe.gate", expert_gate = "block_sparse_moe.experts.%d.w1.weight",
+  mixtral = {modules = {{"block_sparse_moe.gate", "mlp.gate"}}, router = "block_sparse_moe.gate", expert_gate = "block_sparse_moe.experts.%d.w1.weight",
     expert_up = "block_sparse_moe.experts.%d.w3.weight", expert_down = "block_sparse_moe.experts.%d.w2.weight"},
   qwen2_moe = {shared_gate_proj = "mlp.shared_expert.gate_proj", shared_up = "mlp.shared_expert.up_proj",
     shared_down = "mlp.shared_expert.down_proj"},
@@ -53,7 +56,7 @@ local families = {
   gemma2 = four_norms, gemma3_text = four_norms, vaultgemma = {norm2 = "pre_feedforward_layernorm"},
   persimmon = {norm = "model.final_layernorm", qkv = "self_attn.query_key_value", qkv_rows = by_head, out = "self_attn.dense",
     up = "mlp.dense_h_to_4h", down = "mlp.dense_4h_to_h", q_norm = "self_attn.q_layernorm", k_norm = "self_attn.k_layernorm"},
-  minimax_m2 = {router = "block_sparse_moe.gate", correction = "block_sparse_moe.e_score_correction_bias",
+  minimax_m2 = {modules = {{"block_sparse_moe.gate", "mlp.gate"}}, router = "block_sparse_moe.gate", correction = "block_sparse_moe.e_score_correction_bias",
     expert_gate = "block_sparse_moe.experts.%d.w1.weight", expert_up = "block_sparse_moe.experts.%d.w3.weight",
     expert_down = "block_sparse_moe.experts.%d.w2.weight"},
   gpt_neo = with(old, {positions = "transformer.wpe", q = "attn.attention.q_proj", k = "attn.attention.k_proj",
@@ -276,6 +279,28 @@ function names.blocks(c, n, rows, base)
     else feed_forward_rows(c, n, at, our .. "mlp.", pair) end
   end
   if not c.post_norm then norm(n.norm, base .. "norm") end
+end
+
+-- Returns the modules of experts of a model in transformers, for adapters: {name =, rows {tensor, ours, ..., groups =}}.
+function names.experts(family, config)
+  local c, n, list = describe.complete(config), with(llama, families[family] or {}), {}
+  for i = 0, c.experts and c.layers - 1 or -1 do
+    if c.experts.layers[i + 1] then
+      local name, our = n.layer:format(i) .. n.experts, ("layers.%d.mlp."):format(i)
+      list[#list + 1] = {name = name, {name .. ".gate_up_proj", our .. "gate", our .. "up", groups = n.alternating and c.experts.hidden or nil},
+        {name .. ".down_proj", our .. "down"}}
+    end
+  end
+  return list
+end
+
+-- Returns transformers' name of a module that has another name in files.
+function names.module(family, name)
+  for _, pair in ipairs(families[family] and families[family].modules or {}) do
+    local from, to = name:find(pair[1], 1, true)
+    if from and to == #name then return name:sub(1, from - 1) .. pair[2] end
+  end
+  return name
 end
 
 -- Returns the naming table of a model of the family with this config, a list of rows: {theirs, ours, ours..., axis =,

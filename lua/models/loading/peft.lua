@@ -3,14 +3,16 @@
 --
 -- A PEFT folder uses the module names of the base model's file. If a tensor of the file joins two or more parameters,
 -- PEFT has one adapter for the tensor, and Rille has one for each parameter. So loading divides B and the vectors along
--- the outputs. Saving stacks the A matrices, and makes B block diagonal.
+-- the outputs, and the adapters share A. Saving stacks A matrices that are not shared, and makes B block diagonal.
 
 local rille = require "rille"
 local check = require "rille.base.check"
 local describe = require "rille.models.loading.describe"
+local experts = require "rille.models.loading.peft_experts"
 local files = require "rille.models.loading.files"
 local json = require "rille.json"
 local layout = require "rille.base.layout"
+local names = require "rille.models.loading.names"
 local options = require "rille.models.loading.peft_options"
 local pieces = require "rille.models.loading.pieces"
 local pin = require "rille.nn.base.pin"
@@ -58,15 +60,16 @@ local function is_embedding(layer) return layer.looks_up or getmetatable(layer) 
 local function site_of(m, row)
   local name = row[1]:match("^(.*)%.weight$")
   if not name or row.stack or row.view or row.plus then return nil end
-  local site = {name = name, turned = row.turn, layers = {}, paths = {}, row = {name, shares = row.shares, groups = row.groups, pairs = row.pairs}}
+  local site = {name = name, other = names.module(m.kind and m.kind.name, name), turned = row.turn, layers = {}, paths = {}, row = {name, shares = row.shares, groups = row.groups, pairs = row.pairs}}
   for k = 2, #row do
     local path = row[k]:match("^(.*)%.weight$")
     local layer = path and layer_at(m, path)
-    if not layer or not (getmetatable(layer) == nn.LoRA or nn.LoRA.__fits(layer)) then return nil end
+    if not layer or not (nn.LoRA.__is(layer) or nn.LoRA.__fits(layer)) then return nil end
     site.layers[k - 1], site.paths[k - 1], site.row[k] = layer, path, path
   end
   site.names = is_embedding(site.layers[1]) and embedding_names or linear_names
-  site.is_linear = site.names == linear_names and not options.matches("", {"lm_head", "router"}, site.paths[1])
+  site.is_router = options.matches("", {"router"}, site.paths[1])
+  site.is_linear = site.names == linear_names and not site.is_router and not options.matches("", {"lm_head"}, site.paths[1])
   return site
 end
 
@@ -81,12 +84,15 @@ end
 
 local function shape_text(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
--- A reader is a table: c (options), path (of the tensors), given (name -> entry of the file), list (pieces of
--- parameters), wrong (list of problems), adapters (path of a layer -> options of its nn.LoRA), trained (list of names of
--- parameters that the adapter replaces).
+-- A reader is a table: m (model), c (options), prefix (of names in the file), given (name -> entry of the file), list (pieces of
+-- parameters), wrong (list of problems), adapters (path of a layer -> options of its adapter), tied (paths {first, other} of
+-- adapters that share A), trained (list of names of parameters that the adapter replaces).
+
+local Reader = {}
+Reader.__index = Reader
 
 -- Returns an entry of the file and marks it as used; nil: the file has no such tensor.
-local function take(self, name)
+function Reader:take(name)
   local entry = self.given[PREFIX .. name]
   self.given[PREFIX .. name] = nil
   return entry
@@ -94,9 +100,10 @@ end
 
 -- Returns the entries of a site's adapter by field; nil: a tensor is missing, or the site has no adapter.
 local function entries_of(self, site)
+  if not self.given[PREFIX .. site.name .. site.names.lora_A] then site.name = site.other end
   local entries, any, wants = {}, false, {lora_A = true, lora_B = true, lora_magnitude = self.c.use_dora, lora_bias = self.c.lora_bias}
   for field, last in pairs(site.names) do
-    entries[field] = wants[field] and take(self, site.name .. last) or nil
+    entries[field] = wants[field] and self:take(site.name .. last) or nil
     any = any or entries[field] ~= nil
   end
   if not any and not options.targets(self.c, site.name, site.is_linear) then return nil end
@@ -109,10 +116,15 @@ local function entries_of(self, site)
   return any and entries or nil
 end
 
+-- Returns the name by which rank_pattern and alpha_pattern select the adapter of a site.
+local function tensor_of(c, site)
+  return options.targets_tensor(c, site.name .. ".weight") and site.name .. ".weight" or site.name
+end
+
 -- Returns an error text if the entries' shapes do not fit the site's layers; else nil. n_out: the
 -- number of all outputs.
 local function misfit(self, site, entries, n_out)
-  local rank, name = options.rank(self.c, site.name), PREFIX .. site.name
+  local rank, name = options.rank(self.c, tensor_of(self.c, site)), PREFIX .. site.name
   local _, n_in = nn.LoRA.__sizes(site.layers[1])
   local shapes = {lora_A = {rank, n_in}, lora_B = {n_out, rank}, lora_magnitude = {n_out}, lora_bias = {n_out}}
   for _, field in ipairs(check.sorted_keys(entries)) do
@@ -132,7 +144,7 @@ local function read_adapter(self, site)
   if not entries then return end
   local n_out = 0
   for k, layer in ipairs(site.layers) do
-    check.that(getmetatable(layer) ~= nn.LoRA, "%s: '%s' must be a layer without an adapter; rille.models.lora.swap(m) removes adapters", self.who, site.paths[k])
+    check.that(not nn.LoRA.__is(layer), "%s: '%s' must be a layer without an adapter; rille.models.lora.swap(m) removes adapters", self.who, site.paths[k])
     n_out = n_out + nn.LoRA.__sizes(layer)
   end
   local why = misfit(self, site, entries, n_out)
@@ -141,14 +153,15 @@ local function read_adapter(self, site)
     return
   end
   local c = self.c
-  local how = {r = entries.lora_A.shape[1], alpha = options.alpha(c, site.name), dropout = c.lora_dropout or 0,
+  local how = {r = entries.lora_A.shape[1], alpha = options.alpha(c, tensor_of(c, site)), dropout = c.lora_dropout or 0,
     rslora = c.use_rslora or false, dora = c.use_dora or false, bias = c.lora_bias or false}
+  self.list[#self.list + 1] = pieces.part(site.paths[1] .. ".lora_A", entries.lora_A, 1, 1, 1)
   for k, path in ipairs(site.paths) do
     for field, entry in pairs(entries) do
-      local is_a = field == "lora_A"
-      self.list[#self.list + 1] = is_a and pieces.part(path .. ".lora_A", entry, 1, 1, 1) or pieces.of_row(row_of(site, field), entry, k)
+      if field ~= "lora_A" then self.list[#self.list + 1] = pieces.of_row(row_of(site, field), entry, k) end
     end
     self.adapters[path] = how
+    if k > 1 then self.tied[#self.tied + 1] = {site.paths[1], path} end
   end
 end
 
@@ -181,7 +194,7 @@ local function read_complete(self, m, row)
   local module, last = row[1]:match("^(.*)%.([^.]*)$")
   local adapted = module and self.adapters[row[2]:match("^(.*)%.[^.]*$")] ~= nil
   local name, saved = adapted and module .. ".base_layer." .. last or row[1], is_saved(self.c, row[1], adapted)
-  local entry = take(self, name) or take(self, row[1])
+  local entry = self:take(name) or self:take(row[1])
   if not entry then
     if saved then self.wrong[#self.wrong + 1] = ("'%s' is missing"):format(PREFIX .. name) end
     return
@@ -209,20 +222,25 @@ end
 -- third result is a function that reads the values; call it after the adapters have been added to the model.
 function peft.read(who, m, dir)
   local path = path_of(dir)
-  local self = {who = who, c = options.read(who, dir .. "/adapter_config.json"), given = {}, list = {}, wrong = {}, adapters = {}, trained = {}}
+  local self = setmetatable({m = m, who = who, c = options.read(who, dir .. "/adapter_config.json"), prefix = PREFIX, given = {}, list = {}, wrong = {},
+    adapters = {}, tied = {}, trained = {}}, Reader)
   for _, entry in ipairs((rille._contents(path, nil, who))) do self.given[entry.name] = entry end
   local rows = rows_of(m)
   for _, row in ipairs(rows) do
     local site = site_of(m, row)
     if site then read_adapter(self, site) end
   end
+  experts.read(self, rows)
   for _, row in ipairs(rows) do read_complete(self, m, row) end
   for _, name in ipairs(check.sorted_keys(self.given)) do
     self.wrong[#self.wrong + 1] = ("'%s' fits no module of the model, or no option of adapter_config.json"):format(name)
   end
   check.that(#self.wrong == 0, "%s: %s: %s", who, dir, check.problems(self.wrong))
   check.that(next(self.adapters) ~= nil, "%s: %s has no adapters", who, dir)
-  return self.adapters, self.trained, function() pieces.read(m, who, path, nil, self.list, true) end
+  return self.adapters, self.trained, function()
+    for _, pair in ipairs(self.tied) do nn.tie(layer_at(m, pair[1]), "lora_A", layer_at(m, pair[2]), "lora_A") end
+    pieces.read(m, who, path, nil, self.list, true)
+  end
 end
 
 -- ---- saving a folder ----
@@ -249,52 +267,66 @@ end
 
 -- Returns the adapter of a site as {lora_A =, lora_B =, ..., rank =, scaling =}; nil: no layer has an adapter.
 local function joined(where, site)
-  local one, adapted, before = {rank = 0}, {}, 0
+  local one, adapted, before, shared = {rank = 0}, {}, 0, true
   for _, p in ipairs(site.layers) do
-    if getmetatable(p) == nn.LoRA then adapted[#adapted + 1], one.rank = p, one.rank + p.r end
+    if nn.LoRA.__is(p) then adapted[#adapted + 1], one.rank = p, one.rank + p.r end
   end
   local first = adapted[1]
   if not first then return nil end
+  for _, p in ipairs(site.layers) do shared = shared and rawequal(rawget(p, "lora_A"), first.lora_A) end
+  if shared then one.rank = first.r end
   for _, p in ipairs(adapted) do
     check.that(p.scaling == first.scaling, "%s: adapters of '%s' must have one scaling, found %g and %g", where, site.name, first.scaling, p.scaling)
   end
   local state = {}
   for k, p in ipairs(site.layers) do
     for field in pairs(site.names) do
-      local own = getmetatable(p) == nn.LoRA and rawget(p, field)
+      local own = nn.LoRA.__is(p) and rawget(p, field)
       local value = own and replicated(own) or rawget(first, field) and neutral(p, field, one.rank, first.lora_B)
-      if field == "lora_B" and own then value = widened(value, before, one.rank) end
+      if field == "lora_B" and own and not shared then value = widened(value, before, one.rank) end
       state[site.paths[k] .. "." .. field] = value or nil
     end
-    before = before + (getmetatable(p) == nn.LoRA and p.r or 0)
+    before = before + (nn.LoRA.__is(p) and p.r or 0)
   end
   for field in pairs(site.names) do
     if field ~= "lora_A" and rawget(first, field) then one[field] = pieces.join(row_of(site, field), state) end
   end
   local as = {}
-  for _, p in ipairs(adapted) do as[#as + 1] = replicated(p.lora_A) end
+  for i, p in ipairs(shared and {first} or adapted) do as[i] = replicated(p.lora_A) end
   one.lora_A, one.scaling = #as == 1 and as[1] or rille.concat(as, 0), first.scaling
   return one
 end
 
--- A writer is a table: m (model), where (prefix of messages), tensors, config (adapter_config.json), first (first
--- adapter), saved (set of adapters), adapted (set of names of modules with adapters).
+-- A writer is a table: m (model), where (prefix of messages), prefix (of names in the file), tensors, config
+-- (adapter_config.json), first (first adapter), saved (set of adapters), adapted (set of names of modules with adapters).
+local Writer = {}
+Writer.__index = Writer
+
+-- Adds a name to target_modules or target_parameters, and its rank and scaling if those of the first adapter differ.
+function Writer:add_target(key, name, rank, scaling)
+  local c, first = self.config, self.first
+  table.insert(c[key], name)
+  if rank ~= first.r then c.rank_pattern[name] = rank end
+  if rank * scaling ~= first.r * first.scaling then c.alpha_pattern[name] = rank * scaling end
+end
 
 local function write_adapter(self, site)
   local one = joined(self.where, site)
   if not one then return end
-  local c, first = self.config, self.first
+  local c = self.config
   for _, layer in ipairs(site.layers) do
     self.saved[layer] = true
-    check.that(getmetatable(layer) ~= nn.LoRA or (layer.lora_magnitude ~= nil) == c.use_dora and (layer.lora_bias ~= nil) == c.lora_bias
+    check.that(not nn.LoRA.__is(layer) or (layer.lora_magnitude ~= nil) == c.use_dora and (layer.lora_bias ~= nil) == c.lora_bias
       or layer.looks_up and layer.lora_bias == nil, "%s: adapters must have the same options dora and bias, but those of '%s' differ", self.where, site.name)
   end
-  for field, last in pairs(site.names) do self.tensors[PREFIX .. site.name .. last] = one[field] end
-  table.insert(c.target_modules, site.name)
+  for field, last in pairs(site.names) do self.tensors[PREFIX .. site.other .. last] = one[field] end
   self.adapted[site.name] = true
   c.fan_in_fan_out = c.fan_in_fan_out or site.turned or false
-  if one.rank ~= first.r then c.rank_pattern[site.name] = one.rank end
-  if one.rank * one.scaling ~= first.r * first.scaling then c.alpha_pattern[site.name] = one.rank * one.scaling end
+  if site.is_router then
+    self:add_target("target_parameters", site.other .. ".weight", one.rank, one.scaling) -- a router is no linear layer in transformers
+  else
+    self:add_target("target_modules", site.other, one.rank, one.scaling)
+  end
 end
 
 -- Returns true if one of the row's parameters is trained. state: name -> tensor.
@@ -348,18 +380,21 @@ end
 function peft.write(where, m, dir, list, paths)
   local first = list[1]
   local c = {peft_type = "LORA", task_type = task_of(m), r = first.r, lora_alpha = first.r * first.scaling, lora_dropout = first.dropout,
-    target_modules = {}, bias = "none", fan_in_fan_out = false, inference_mode = true, rank_pattern = {}, alpha_pattern = {},
+    target_modules = json.array{}, target_parameters = json.array{}, bias = "none", fan_in_fan_out = false, inference_mode = true, rank_pattern = {}, alpha_pattern = {},
     use_dora = first.lora_magnitude ~= nil, lora_bias = first.lora_bias ~= nil}
-  local self = {m = m, where = where, tensors = {}, config = c, first = first, saved = {}, adapted = {}}
-  local rows, unnamed = rows_of(m), {}
+  local self = setmetatable({m = m, where = where, prefix = PREFIX, tensors = {}, config = c, first = first, saved = {}, adapted = {}}, Writer)
+  local rows, unnamed, of_experts = rows_of(m), {}, {}
   for _, row in ipairs(rows) do
     local site = site_of(m, row)
     if site then write_adapter(self, site) end
   end
+  for i, part in ipairs(list) do if part.of_experts then of_experts[part:__base_path(paths[i])] = part end end
+  experts.write(self, of_experts)
   for i, part in ipairs(list) do if not self.saved[part] then unnamed[#unnamed + 1] = paths[i] end end
   check.that(#unnamed == 0, "%s: %d of the %d adapters, such as '%s', have no name in PEFT's format for this kind of model, so they cannot be saved",
     where, #unnamed, #list, unnamed[1])
   write_complete(self, rows)
+  c.target_parameters = c.target_parameters[1] and c.target_parameters or nil
   c.rank_pattern, c.alpha_pattern = next(c.rank_pattern) and c.rank_pattern, next(c.alpha_pattern) and c.alpha_pattern
   rille._make_folder(where, dir)
   rille.save(dir .. MODEL, self.tensors)

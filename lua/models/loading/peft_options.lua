@@ -65,7 +65,7 @@ local known = {
   peft_type = function(where, key, v) check.that(v == "LORA", "%s: %s must be \"LORA\", found %s", where, key, check.quoted(v)) end,
   r = check.count, lora_alpha = positive, lora_dropout = check.share, rank_pattern = pattern(check.count), alpha_pattern = pattern(positive),
   use_rslora = check.flag, use_dora = check.flag, lora_bias = check.flag, bias = bias, init_lora_weights = init,
-  target_modules = names, exclude_modules = names, modules_to_save = list_of_names, layers_to_transform = layers, layers_pattern = names,
+  target_modules = names, target_parameters = list_of_names, exclude_modules = names, modules_to_save = list_of_names, layers_to_transform = layers, layers_pattern = names,
   fan_in_fan_out = ignored, -- the file of the base model says whether weights are transposed
   task_type = ignored, auto_mapping = ignored, base_model_name_or_path = ignored, revision = ignored, inference_mode = ignored,
   peft_version = ignored, runtime_config = ignored, megatron_core = ignored, qalora_group_size = ignored,
@@ -88,9 +88,10 @@ function options.read(who, path)
       c[key] = value
     end
   end
-  for _, key in ipairs{"peft_type", "r", "lora_alpha", "target_modules"} do
+  for _, key in ipairs{"peft_type", "r", "lora_alpha"} do
     check.that(c[key] ~= nil, "%s: %s is missing", where, key)
   end
+  check.that(c.target_modules ~= nil or c.target_parameters ~= nil, "%s: target_modules is missing", where)
   check.that(not (c.lora_bias and c.use_dora), "%s: lora_bias must be false if use_dora is true, found true", where)
   c.where = where
   return c
@@ -142,9 +143,13 @@ function options.saves(c, name)
   return false
 end
 
+-- Returns true if PEFT adds an adapter to a tensor, which need not be the weight of a layer.
+function options.targets_tensor(c, name) return options.matches(c.where, c.target_parameters, name) end
+
 -- Returns true if PEFT adds an adapter to a linear layer or an embedding. is_linear: true for a linear layer that does
 -- not compute the model's logits.
 function options.targets(c, name, is_linear)
+  if options.targets_tensor(c, name .. ".weight") then return true end
   if options.saves(c, name) or options.matches(c.where, c.exclude_modules, name) then return false end
   if c.target_modules == "all-linear" then return is_linear end
   return options.matches(c.where, c.target_modules, name) and has_layer(c, name)

@@ -334,6 +334,12 @@ function Module:buffer(name, t)
   return t
 end
 
+-- Removes a parameter or buffer from the state. For internal use.
+function Module:__drop(name)
+  kind_of[self][name] = nil
+  rawset(self, name, nil)
+end
+
 function Module:named_buffers() return once(entries(self, "buffer")) end
 
 -- Calls fn on every module, children before parents.

@@ -7,7 +7,8 @@
 Values of an adapter's tensors are spread(name) * 0.3, plus 1 for magnitude vectors of DoRA; frozen weights of embeddings are the
 base model's. Each entry has: the family;
 adapter_config.json; the adapter's tensors with their shapes; the first logits of the last position; the losses of three steps of
-AdamW; the sum of the absolute values of all gradients of the first step. The first entry also has TRL's loss of preferences
+AdamW; the sum of the absolute values of all gradients of the first step; old: true for a folder with adapters of each expert's
+layers, which PEFT joins, so that it trains other numbers. The first entry also has TRL's loss of preferences
 (dpo_trainer.py, loss_type "sigmoid", beta = 0.3; without the adapter: the reference), the sum of the absolute values of its
 gradients, and the mean loss of the labels from MASK on.
 """
@@ -42,9 +43,18 @@ CASES = [
     ("qwen2", dict(r=2, lora_alpha=3, bias="lora_only", use_dora=True, use_rslora=True, target_modules=["q_proj", "k_proj"])),
     ("phi3", dict(r=2, lora_alpha=4, use_dora=True, target_modules=["qkv_proj"], modules_to_save=["gate_up_proj"])),
     ("gpt_neox", dict(r=2, lora_alpha=4, use_dora=True, bias="all", target_modules=["query_key_value"])),
+    ("mixtral", dict(r=2, lora_alpha=3, target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    ("qwen3_moe", dict(r=2, lora_alpha=3, target_modules="all-linear")),
+    ("gpt_oss", dict(r=2, lora_alpha=4, target_modules=["o_proj"], target_parameters=["experts.gate_up_proj"], rank_pattern={"experts.gate_up_proj": 3})),
+    ("gpt_oss", dict(r=3, lora_alpha=4, use_rslora=True, target_modules=[], target_parameters=["1.mlp.experts.down_proj", "router.weight", "0.self_attn.q_proj.weight"])),
+    ("granitemoe", dict(r=2, lora_alpha=4, target_modules=[], target_parameters=["experts.gate_up_proj", "experts.down_proj", "router.weight"])),
+    ("deepseek_v3", dict(r=2, lora_alpha=4, target_modules=["o_proj"], target_parameters=["experts.down_proj"])),
+    # folders of PEFT 0.17 and older, in which each expert has linear layers
+    ("mixtral", dict(r=2, lora_alpha=3, target_modules=["w1", "w2", "w3", "gate", "v_proj"], old=True)),
+    ("qwen3_moe", dict(r=2, lora_alpha=3, target_modules=["down_proj", "k_proj"], old=True)),
 ]
 MASK = (9, 17)  # positions of the first label in the two rows
-IGNORED = ("base_model_name_or_path", "megatron_core", "peft_version", "task_type", "qalora_group_size", "inference_mode")
+IGNORED = ("auto_mapping", "base_model_name_or_path", "megatron_core", "peft_version", "task_type", "qalora_group_size", "inference_mode")
 
 
 def base(folder):
@@ -89,6 +99,21 @@ def preferences(model, ids):
     return loss.item(), sum(g.abs().sum().item() for g in torch.autograd.grad(loss, parameters))
 
 
+def write_old(folder, shapes, options):
+    """Writes a folder with adapters of the base model's modules as its file names them. Returns the tensors."""
+    tensors = {}
+    for name, shape in shapes.items():
+        module = name.removesuffix(".weight")
+        if module.split(".")[-1] in options["target_modules"]:
+            for part, size in (("lora_A", (options["r"], shape[1])), ("lora_B", (shape[0], options["r"]))):
+                key = f"base_model.model.{module}.{part}.weight"
+                tensors[key] = value(key, size)
+    os.makedirs(folder)
+    LoraConfig(**options).save_pretrained(folder)
+    save_file(tensors, folder + "/adapter_model.safetensors")
+    return tensors
+
+
 def run(family, options):
     config = F.ENTRIES[family]()
     with tempfile.TemporaryDirectory() as d:
@@ -96,10 +121,13 @@ def run(family, options):
         path = d + "/model.safetensors"
         shapes = {n: list(t.shape) for n, t in load_file(path).items()}
         save_file({n: F.weight(n, s) for n, s in shapes.items()}, path, metadata={"format": "pt"})
-        get_peft_model(base(d), LoraConfig(task_type="CAUSAL_LM", **options)).save_pretrained(d + "/a")
-        path = d + "/a/adapter_model.safetensors"
-        tensors = {n: t if n.endswith("base_layer.weight") else value(n, t.shape) for n, t in load_file(path).items()}
-        save_file(tensors, path)
+        if options.get("old"):
+            tensors = write_old(d + "/a", shapes, {k: v for k, v in options.items() if k != "old"})
+        else:
+            get_peft_model(base(d), LoraConfig(task_type="CAUSAL_LM", **options)).save_pretrained(d + "/a")
+            path = d + "/a/adapter_model.safetensors"
+            tensors = {n: t if n.endswith("base_layer.weight") else value(n, t.shape) for n, t in load_file(path).items()}
+            save_file(tensors, path)
         words = json.load(open(d + "/a/adapter_config.json"))
         model = PeftModel.from_pretrained(base(d), d + "/a", is_trainable=True).eval()
     ids = torch.tensor(((F.spread("ids", 48) + 1) / 2 * (F.VOCAB - 3) + 3).astype(np.int64)).reshape(2, 24)
@@ -109,7 +137,9 @@ def run(family, options):
         masked = -log_probabilities(model, ids).sum().item() / sum(24 - m for m in MASK)
         more = " preferences = {%.7f, %.6f}, masked = %.7f, mask = {%d, %d}," % (*preferences(model, ids), masked, *MASK)
     losses, absolute = train(model, ids)
-    words = {k: sorted(v) if k == "target_modules" and isinstance(v, list) else v for k, v in words.items() if k not in IGNORED and not (v is None or v is False or v == {})}
+    if options.get("old"):
+        more += " old = true,"
+    words = {k: sorted(v) if k in ("target_modules", "target_parameters") and isinstance(v, list) else v for k, v in words.items() if k not in IGNORED and not (v is None or v is False or v == {})}
     shapes = ", ".join('{"%s", {%s}}' % (n, ", ".join(map(str, t.shape))) for n, t in sorted(tensors.items()))
     print(f"  {{family = \"{family}\", config = [=[{json.dumps(words)}]=],")
     print(f"    tensors = {{{shapes}}},")
