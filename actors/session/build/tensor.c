@@ -188,13 +188,33 @@ rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
     return status;
 }
 
+/* Computes the value of a tensor if necessary, and reads the elements from start to stop of each axis. */
+static int
+read_box(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
+{
+    struct box part;
+    for (int i = 0; i < t->val->type.ndim; i++) {
+        part.lo[i] = start[i];
+        part.hi[i] = stop[i];
+    }
+    TRY(trace_refuses(t->s, "reading a value"));
+    TRY(session_eval(t->s, 1, &t->val));
+    return session_read(t->s, t->val, &part, out);
+}
+
+static int
+read_whole(struct rille_tensor *t, void *out)
+{
+    static const int64_t start[MAX_DIM];
+    return read_box(t, start, t->val->type.dim, out);
+}
+
 int
 rille_tensor_read(struct rille_tensor *t, void *out)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
-    int64_t start[MAX_DIM] = {0};
-    return rille_tensor_read_part(t, start, t->val->type.dim, out);
+    return read_whole(t, out);
 }
 
 int
@@ -205,16 +225,11 @@ rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64
     TRY(face_given(stop, "stop", __func__));
     TRY(face_given(out, "out", __func__));
     const struct type *type = &t->val->type;
-    struct box part;
-    for (int i = 0; i < type->ndim; i++) {
+    for (int i = 0; i < type->ndim; i++)
         if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
             return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",
                         (long long)start[i], (long long)stop[i], i, (long long)type->dim[i]);
-        part.lo[i] = start[i];
-        part.hi[i] = stop[i];
-    }
-    TRY(rille_eval(t->s, 1, &t));
-    return session_read(t->s, t->val, &part, out);
+    return read_box(t, start, stop, out);
 }
 
 int
@@ -230,7 +245,7 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
         return fail(E_SHAPE, "item: expected a tensor of one element, found %lld elements",
                     (long long)type_numel(type));
     TRY(trace_refuses(t->s, "item()"));
-    TRY(rille_tensor_read(t, &bytes));
+    TRY(read_whole(t, &bytes));
     *is_int = !dtype_is_float(type->dtype);
     if (*is_int)
         *i = elem_get_i(type->dtype, &bytes, 0);
