@@ -190,10 +190,14 @@ rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
 
 /* Computes the value of a tensor if necessary, and reads the elements from start to stop of each axis. */
 static int
-read_box(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
+read_elements(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
 {
+    const struct type *type = &t->val->type;
     struct box part;
-    for (int i = 0; i < t->val->type.ndim; i++) {
+    for (int i = 0; i < type->ndim; i++) {
+        if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
+            return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",
+                        (long long)start[i], (long long)stop[i], i, (long long)type->dim[i]);
         part.lo[i] = start[i];
         part.hi[i] = stop[i];
     }
@@ -203,10 +207,10 @@ read_box(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void
 }
 
 static int
-read_whole(struct rille_tensor *t, void *out)
+read_all(struct rille_tensor *t, void *out)
 {
     static const int64_t start[MAX_DIM];
-    return read_box(t, start, t->val->type.dim, out);
+    return read_elements(t, start, t->val->type.dim, out);
 }
 
 int
@@ -214,7 +218,7 @@ rille_tensor_read(struct rille_tensor *t, void *out)
 {
     TRY(face_tensor(t, __func__));
     TRY(face_given(out, "out", __func__));
-    return read_whole(t, out);
+    return read_all(t, out);
 }
 
 int
@@ -224,12 +228,7 @@ rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64
     TRY(face_given(start, "start", __func__));
     TRY(face_given(stop, "stop", __func__));
     TRY(face_given(out, "out", __func__));
-    const struct type *type = &t->val->type;
-    for (int i = 0; i < type->ndim; i++)
-        if (start[i] < 0 || stop[i] < start[i] || stop[i] > type->dim[i])
-            return fail(E_SHAPE, "read: positions %lld to %lld are out of range for axis %d, which has %lld",
-                        (long long)start[i], (long long)stop[i], i, (long long)type->dim[i]);
-    return read_box(t, start, stop, out);
+    return read_elements(t, start, stop, out);
 }
 
 int
@@ -245,7 +244,7 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
         return fail(E_SHAPE, "item: expected a tensor of one element, found %lld elements",
                     (long long)type_numel(type));
     TRY(trace_refuses(t->s, "item()"));
-    TRY(read_whole(t, &bytes));
+    TRY(read_all(t, &bytes));
     *is_int = !dtype_is_float(type->dtype);
     if (*is_int)
         *i = elem_get_i(type->dtype, &bytes, 0);
