@@ -10,6 +10,7 @@
 #include "runtime/base/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int
 flow_new(struct flow *f, int kind, int rank, int role, bool driven, struct worker *owner)
@@ -118,9 +119,10 @@ flows_make(struct worker *w, const struct run *run, bool driven)
             must_realloc(w->flows.of_device, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
     }
     TRY(make_flows(w, run, driven));
-    for (int32_t k = 0; k < p->ndevice * NSTREAM; k++) {
+    memset(w->flows.of_device, 0, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
+    for (int32_t k = 0; k < p->ndevice * NSTREAM && w->flows.nflow; k++) {
         const struct plan_device *d = &p->device[k / NSTREAM];
-        struct flow *f = d->thread == w->id && w->flows.nflow ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
+        struct flow *f = d->thread == w->id ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
         w->flows.of_device[k] = f;
         if (f) flow_capacity(f, run->actors->naddress);
     }

@@ -294,7 +294,7 @@ int
 engine_await(struct engine *e, uint64_t number, bool must)
 {
     assert(!engine_first(e)->active);
-    atomic_store(engine_interrupts(e), 0);
+    atomic_store_explicit(engine_interrupts(e), 0, memory_order_relaxed);
     int status = await_left(e, number, must);
     activity_await_nothing(engine_first(e));
     return status;

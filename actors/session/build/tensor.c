@@ -188,22 +188,10 @@ rille_eval(struct rille_session *s, int n, struct rille_tensor *const *t)
     return status;
 }
 
-int
-rille_tensor_read(struct rille_tensor *t, void *out)
+/* Computes the value of a tensor if necessary, and reads the elements from start to stop of each axis. */
+static int
+read_elements(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
 {
-    TRY(face_tensor(t, __func__));
-    TRY(face_given(out, "out", __func__));
-    int64_t start[MAX_DIM] = {0};
-    return rille_tensor_read_part(t, start, t->val->type.dim, out);
-}
-
-int
-rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
-{
-    TRY(face_tensor(t, __func__));
-    TRY(face_given(start, "start", __func__));
-    TRY(face_given(stop, "stop", __func__));
-    TRY(face_given(out, "out", __func__));
     const struct type *type = &t->val->type;
     struct box part;
     for (int i = 0; i < type->ndim; i++) {
@@ -213,8 +201,34 @@ rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64
         part.lo[i] = start[i];
         part.hi[i] = stop[i];
     }
-    TRY(rille_eval(t->s, 1, &t));
+    TRY(trace_refuses(t->s, "reading a value"));
+    TRY(session_eval(t->s, 1, &t->val));
     return session_read(t->s, t->val, &part, out);
+}
+
+static int
+read_all(struct rille_tensor *t, void *out)
+{
+    static const int64_t start[MAX_DIM];
+    return read_elements(t, start, t->val->type.dim, out);
+}
+
+int
+rille_tensor_read(struct rille_tensor *t, void *out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(out, "out", __func__));
+    return read_all(t, out);
+}
+
+int
+rille_tensor_read_part(struct rille_tensor *t, const int64_t *start, const int64_t *stop, void *out)
+{
+    TRY(face_tensor(t, __func__));
+    TRY(face_given(start, "start", __func__));
+    TRY(face_given(stop, "stop", __func__));
+    TRY(face_given(out, "out", __func__));
+    return read_elements(t, start, stop, out);
 }
 
 int
@@ -230,7 +244,7 @@ rille_tensor_item(struct rille_tensor *t, double *f, int64_t *i, bool *is_int)
         return fail(E_SHAPE, "item: expected a tensor of one element, found %lld elements",
                     (long long)type_numel(type));
     TRY(trace_refuses(t->s, "item()"));
-    TRY(rille_tensor_read(t, &bytes));
+    TRY(read_all(t, &bytes));
     *is_int = !dtype_is_float(type->dtype);
     if (*is_int)
         *i = elem_get_i(type->dtype, &bytes, 0);

@@ -403,10 +403,13 @@ ref_of(const struct val *v)
     return (struct ref){.kind = REF_NODE, .index = v->node->index, .out = v->out};
 }
 
-static void
+/* Appends bytes of constant size to the key, inline; str_addn() appends bytes of other sizes. */
+static inline void
 put_key_bytes(struct str *k, const void *p, size_t n)
 {
-    str_addn(k, p, n);
+    if (k->capacity - k->len <= n) str_reserve(k, n);
+    memcpy(k->text + k->len, p, n);
+    k->len += n;
 }
 
 static void
@@ -414,7 +417,7 @@ put_program_type(struct str *k, const struct type *t, const struct layout *l)
 {
     int32_t head[2] = {t->dtype | t->ndim << 8 | t->weak << 16, l ? l->id : -1};
     put_key_bytes(k, head, sizeof head);
-    put_key_bytes(k, t->dim, sizeof(t->dim[0]) * t->ndim);
+    str_addn(k, t->dim, sizeof(t->dim[0]) * t->ndim);
 }
 
 /* Packs a reference to a value into one number for the key. A struct cannot be part of the key, because its
@@ -443,7 +446,7 @@ put_node(struct str *k, const struct node *n)
         int64_t value[2] = {a->i, a->n | (int64_t)a->set << 32};
         put_key_bytes(k, value, sizeof value);
         put_key_bytes(k, &a->f, sizeof a->f);
-        put_key_bytes(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
+        str_addn(k, a->list, sizeof(a->list[0]) * (size_t)a->n);
     }
     for (int o = 0; o < n->nout; o++) put_program_type(k, &n->out[o]->type, n->out[o]->layout);
 }

@@ -23,7 +23,7 @@ open_run_after(struct rille_session *s)
         GROW(o->failed, o->nfailed + 1, o->failed_capacity);
         o->failed[o->nfailed++] = failed;
     }
-    if (!s->cluster) atomic_store(&o->done, engine_done(s->engine));
+    if (!s->cluster) atomic_store_explicit(&o->done, engine_done(s->engine), memory_order_release);
 }
 
 static int

@@ -48,21 +48,34 @@ usage_of(lua_State *L, const char *name)
     return lua_pcall(L, 1, 1, 0) ? "" : lua_tostring(L, -1);
 }
 
-/* Checks the number of arguments, then calls the function. Upvalues: the function, its name, the maximum number of
- * arguments, and the number of arguments that are the object (1 for a method, else 0). */
+/* Raises an error if the running function has too many arguments. Upvalues: the function to call, its name, the
+ * maximum number of arguments, and the number of arguments that are the object (1 for a method, else 0). */
+static void
+limit_arguments(lua_State *L)
+{
+    int most = (int)lua_tointeger(L, lua_upvalueindex(3)), n = lua_gettop(L);
+    if (n <= most) return;
+    int self = (int)lua_tointeger(L, lua_upvalueindex(4));
+    const char *name = lua_tostring(L, lua_upvalueindex(2));
+    if (most == self) complain(L, "%s: expected no argument, found %d", name, n - self);
+    complain(L, "%s: expected at most %d argument%s, found %d%s", name, most - self, most - self == 1 ? "" : "s",
+             n - self, usage_of(L, name));
+}
+
+/* Checks the number of arguments, then calls a C function without upvalues. */
 static int
 call_limited(lua_State *L)
 {
-    int most = (int)lua_tointeger(L, lua_upvalueindex(3)), self = (int)lua_tointeger(L, lua_upvalueindex(4));
+    limit_arguments(L);
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
+}
+
+/* Checks the number of arguments, then calls a function of any other kind. */
+static int
+call_limited_closure(lua_State *L)
+{
     int n = lua_gettop(L);
-    if (n > most) {
-        const char *name = lua_tostring(L, lua_upvalueindex(2));
-        if (most == self) return complain(L, "%s: expected no argument, found %d", name, n - self);
-        return complain(L, "%s: expected at most %d argument%s, found %d%s", name, most - self,
-                        most - self == 1 ? "" : "s", n - self, usage_of(L, name));
-    }
-    if (!lua_getupvalue(L, lua_upvalueindex(1), 1)) return lua_tocfunction(L, lua_upvalueindex(1))(L);
-    lua_pop(L, 1);
+    limit_arguments(L);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, n, LUA_MULTRET);
@@ -72,10 +85,15 @@ call_limited(lua_State *L)
 void
 arity_limit(lua_State *L, const char *name, int most, int self)
 {
+    lua_CFunction call = call_limited;
+    if (lua_getupvalue(L, -1, 1)) {
+        lua_pop(L, 1);
+        call = call_limited_closure;
+    }
     lua_pushstring(L, name);
     lua_pushinteger(L, most);
     lua_pushinteger(L, self);
-    lua_pushcclosure(L, call_limited, 4);
+    lua_pushcclosure(L, call, 4);
 }
 
 /* Makes the functions in the table at the top of the stack reject surplus arguments; pops the table. */

@@ -28,7 +28,7 @@ kind_new(lua_State *L, enum kind kind, size_t size)
 void *
 kind_test(lua_State *L, int i, enum kind kind)
 {
-    void *u = lua_type(L, i) == LUA_TUSERDATA ? lua_touserdata(L, i) : NULL;
+    void *u = lua_touserdata(L, i); /* NULL: the value is no userdata */
     if (!u || !lua_getmetatable(L, i)) return NULL;
     const struct shell *sh = shell_of(L);
     bool same = lua_topointer(L, -1) == sh->meta[kind] && sh->session;

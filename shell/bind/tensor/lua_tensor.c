@@ -333,7 +333,7 @@ tensor_item(lua_State *L)
     double f = 0;
     int64_t i = 0;
     bool is_int = false;
-    at_line(L);
+    shell_of(L)->running = L; /* at_line() is not needed, because a read adds no operator */
     check(L, rille_tensor_item(t, &f, &i, &is_int));
     if (!is_int)
         lua_pushnumber(L, value_real(f));
