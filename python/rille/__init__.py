@@ -5,7 +5,7 @@ help(rille.matmul) shows its page. docs/python.md describes the package.
 """
 
 from . import nn, operators, optim
-from .steps import graph, live
+from .steps import graph, live, per_micro_batch
 from .layout import Placement, placement, sbp
 from .library import Error, lib, text
 from .session import adopt, close, open, seed, wait

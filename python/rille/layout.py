@@ -2,7 +2,7 @@
 
 import numbers
 
-from .library import check, ffi, lib, owned_text, strings, text
+from .library import c_text, check, ffi, lib, owned_text, text
 from .session import current
 
 
@@ -64,15 +64,17 @@ def placement(kind, ranks):
     returns    a Placement
     errors     an unknown kind, a device that the session does not have
     """
-    if not isinstance(kind, str):
-        raise TypeError(f'placement: kind must be "cpu", "cuda" or "meta", found {kind!r}')
+    try:
+        name = c_text(kind)
+    except (TypeError, ValueError):
+        raise TypeError(f'placement: kind must be "cpu", "cuda" or "meta", found {kind!r}') from None
     session, out = current(), ffi.new("struct rille_place **")
     shape, flat = _mesh(ranks)
     if wrong := [r for r in flat if not isinstance(r, numbers.Integral) or not 0 <= r < 2**31]:
         raise TypeError(f"placement: ranks must be numbers of devices from 0, found {wrong[0]!r}")
     check(
         lib.rille_place(
-            session.at(), kind.encode(), len(shape), ffi.new("int32_t[]", shape), ffi.new("int32_t[]", flat), out
+            session.at(), name, len(shape), ffi.new("int32_t[]", shape), ffi.new("int32_t[]", flat), out
         )
     )
     return Placement(session, out[0])
@@ -105,11 +107,14 @@ def layout(session, place, distribution, ndim=-1):
     if distribution in (None, "auto"):
         distribution = ["B"] * len(place.shape)
     texts = [distribution] if isinstance(distribution, str) else distribution
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(t, str) for t in texts):
+    try:
+        kept = [c_text(t) for t in texts] if isinstance(texts, (list, tuple)) else []
+    except (TypeError, ValueError):
+        kept = []
+    if not kept:
         raise TypeError(
             f'sbp must be a text such as "S(0)", or a list with one text for each mesh axis, found {texts!r}'
-        )
-    names, kept = strings(texts)
+        ) from None
     out = ffi.new("struct rille_layout **")
-    check(lib.rille_layout(session.pointer, place.c_pointer, len(kept), names, ffi.NULL, ndim, out))
+    check(lib.rille_layout(session.pointer, place.c_pointer, len(kept), ffi.new("char *[]", kept), ffi.NULL, ndim, out))
     return out[0]

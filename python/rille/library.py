@@ -4,11 +4,14 @@ rille.h next to this file is the header of the library. In the source tree it is
 every function and struct of the header, without a list of its own.
 """
 
+import numbers
 import os
 import pathlib
 import re
 
 import cffi
+
+from .words import spoken
 
 ffi = cffi.FFI()
 _memory = cffi.FFI()
@@ -84,7 +87,7 @@ raised = []  # exception of a Python function that the library called, if any
 
 def error():
     """Returns the library's last error as an exception."""
-    e = Error(text(lib.rille_error()), text(lib.rille_error_kind()), text(lib.rille_error_line()))
+    e = Error(spoken(text(lib.rille_error())), text(lib.rille_error_kind()), text(lib.rille_error_line()))
     if raised:
         e.__cause__ = raised.pop()
     return e
@@ -96,10 +99,20 @@ def check(status):
         raise error()
 
 
-def strings(values):
-    """Returns a C array of C strings, and the list of the strings. Keep the list as long as the array is used."""
-    kept = [ffi.new("char[]", value.encode()) for value in values]
-    return ffi.new("char *[]", kept), kept
+def c_text(value):
+    """Returns a str as a C string. Raises a TypeError or ValueError if no C string has this value."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a str, found {value!r}")
+    if "\0" in value:
+        raise ValueError(f"a text must not have a character of value 0, found {value!r}")
+    return ffi.new("char[]", value.encode())
+
+
+def integer(who, name, value, least=0, most=2**63 - 1):
+    """Checks that an argument is an integer within limits, and returns it."""
+    if isinstance(value, numbers.Integral) and least <= value <= most:
+        return int(value)
+    raise TypeError(f"{who}: {name} must be an integer from {least} to {most}, found {value!r}")
 
 
 def expected(kind):
@@ -120,11 +133,14 @@ def options(who, struct, values):
             raise TypeError(f"{who}: unknown option '{name}'; expected one of: {', '.join(fields)}")
         if value is None:
             continue
-        if isinstance(value, str):
-            kept.append(ffi.new("char[]", value.encode()))
-            value = kept[-1]
+        kind, value = fields[name], getattr(value, "c_pointer", value)
         try:
-            setattr(out, name, getattr(value, "c_pointer", value))
-        except (TypeError, OverflowError):
-            raise TypeError(f"{who}: {name} must be {expected(fields[name])}, found {values[name]!r}") from None
+            if kind.cname == "char *":
+                kept.append(c_text(value))
+                value = kept[-1]
+            elif kind.kind == "pointer" and (not isinstance(value, ffi.CData) or ffi.typeof(value) is not kind):
+                raise TypeError
+            setattr(out, name, value)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"{who}: {name} must be {expected(kind)}, found {values[name]!r}") from None
     return out, kept

@@ -21,6 +21,8 @@ def sizes(who, **given):
 
 def Parameter(t):
     """Returns a leaf with the value of a tensor that requires a gradient."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"nn.Parameter: expected a tensor, found {type(t).__name__}; rille.tensor(x) makes a tensor")
     leaf = t.detach()
     leaf.requires_grad = True
     return leaf
@@ -94,6 +96,8 @@ class Module:
 
     def load_state_dict(self, state):
         """Assigns tensors or arrays by name. After an error, the module is unchanged."""
+        if not isinstance(state, dict):
+            raise TypeError(f"load_state_dict: expected a dict of tensors or arrays, found {type(state).__name__}")
         own = dict(self.named_parameters())
         if wrong := sorted(own.keys() ^ state.keys()):
             fault = "is missing" if wrong[0] in own else "is not a parameter of the module"

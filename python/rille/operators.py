@@ -5,18 +5,15 @@ import inspect
 import math
 import numbers
 import os
-import re
 
 from . import layout
-from .library import check, ffi, lib, owned_text, text
+from .library import c_text, check, ffi, integer, lib, owned_text, text
 from .session import current
 from .tensors import CELL, Live, Tensor
+from .words import spoken
 
 _MOST = 16  # maximum number of operands, and of attributes, of an operator
 ARGUMENTS, ATTRIBUTES = ffi.typeof("struct rille_arg[]"), ffi.typeof("struct rille_attr[]")
-
-
-PYTHON = {"nil": "None", "true": "True", "false": "False"}
 
 
 class Attribute:
@@ -46,7 +43,7 @@ class Attribute:
                 kept.append(ffi.new("int64_t[]", [value] if isinstance(value, numbers.Integral) else list(value)))
                 out.n, out.list = len(kept[-1]), kept[-1]
             elif self.kind in (lib.RILLE_TEXT, lib.RILLE_DTYPE):
-                kept.append(ffi.new("char[]", value.encode()))
+                kept.append(c_text(value))
                 out.text = kept[-1]
             elif self.kind == lib.RILLE_FLOAT:
                 out.f = value
@@ -54,7 +51,7 @@ class Attribute:
                 raise TypeError
             else:
                 out.i = value
-        except (TypeError, AttributeError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             raise TypeError(f"{who}: {self.name} must be {self.expected()}, found {value!r}") from None
 
 
@@ -96,9 +93,8 @@ class Operator:
 
     @property
     def __doc__(self):
-        """Returns the help page of the operator, with Python's words for Lua's nil, true and false."""
-        page = owned_text(lib.rille_op_help(current().pointer, self.record))
-        return re.sub(r"\b(nil|true|false)\b", lambda word: PYTHON[word[0]], page)
+        """Returns the help page of the operator."""
+        return spoken(owned_text(lib.rille_op_help(current().pointer, self.record)))
 
     @property
     def __signature__(self):
@@ -217,13 +213,15 @@ class Source(Operator):
         session, dims = current(), ffi.new("int64_t[]", shape)
         pointer, operands = session.at(), self.operand_array(values)
         dtype = how["dtype"] or default_dtype(self.name, values)
-        if not isinstance(dtype, str):
-            raise TypeError(f'{self.name}: dtype must be a dtype such as "f32", found {dtype!r}')
+        try:
+            dtype = c_text(dtype)
+        except (TypeError, ValueError):
+            raise TypeError(f'{self.name}: dtype must be a dtype such as "f32", found {dtype!r}') from None
         place = layout.layout(session, how["placement"], how["sbp"], len(shape))
         cell = ffi.new(CELL)
         check(
             lib.rille_create(
-                pointer, self.record, len(operands), operands, len(shape), dims, dtype.encode(), place, cell
+                pointer, self.record, len(operands), operands, len(shape), dims, dtype, place, cell
             )
         )
         return Tensor(session, cell).prepare(how["sbp"], how["requires_grad"])
@@ -245,7 +243,7 @@ def default_dtype(name, values):
 def shape_of(who, shape):
     """Returns a shape as a list: of a list, or of one size."""
     shape = [shape] if isinstance(shape, numbers.Integral) else shape
-    if not isinstance(shape, (list, tuple)) or not all(isinstance(n, numbers.Integral) and n >= 0 for n in shape):
+    if not isinstance(shape, (list, tuple)) or not all(isinstance(n, numbers.Integral) and 0 <= n < 2**63 for n in shape):
         raise TypeError(f"{who}: the shape must be a list of sizes such as (4, 5), found {shape!r}")
     return [int(n) for n in shape]
 
@@ -270,13 +268,15 @@ def range_shape(op, args, named):
     start, stop, step = values = op.sort(
         (0, *args) if len(args) == 1 else args, {"step": 1, **named} if len(args) < 3 else named
     )
-    if not all(isinstance(v, numbers.Real) for v in values):
-        raise TypeError(f"arange: expected numbers stop, or start, stop and step, found {args!r}")
+    if not all(isinstance(v, numbers.Real) and math.isfinite(v) for v in values):
+        raise TypeError(f"arange: expected finite numbers stop, or start, stop and step, found {args!r}")
     if step == 0:
         raise ValueError("arange: step must not be 0")
     if all(isinstance(v, numbers.Integral) for v in values):
-        return [len(range(start, stop, step))], values
-    return [max(0, math.ceil((stop - start) / step))], values
+        size = -(int(start - stop) // int(step))
+    else:
+        size = math.ceil((stop - start) / step)
+    return [integer("arange", "the number of elements", max(0, size))], values
 
 
 def line_shape(op, args, named):

@@ -19,8 +19,9 @@ class Optimizer:
     op, slots = None, ()
 
     def __init__(self, params, lr, **attributes):
-        if isinstance(params, Module):
-            raise TypeError(f"{type(self).__name__}: expected a list of parameters, found a module; use net.parameters()")
+        if isinstance(params, (Module, Tensor)) or not hasattr(params, "__iter__"):
+            found = "a module; use net.parameters()" if isinstance(params, Module) else repr(params)
+            raise TypeError(f"{type(self).__name__}: expected a list of parameters, found {found}")
         self.params, self.lr, self.steps, self.attributes = list(params), lr, 0, attributes
         if not self.params:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty; net.parameters() lists those of a module")

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from .library import Error, check, ffi, lib, options, raised
+from .library import Error, check, ffi, integer, lib, options, raised
 
 _home = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -164,7 +164,7 @@ def adopt():
 
 def seed(number):
     """Sets the seed of random values, and begins their sequence again."""
-    lib.rille_seed(current().pointer, number)
+    lib.rille_seed(current().pointer, integer("seed", "number", number, most=2**64 - 1))
 
 
 def wait():

@@ -71,7 +71,7 @@ def live(fn, undo=None, integer=False):
 # ---- nested results: tuples, lists and dictionaries of tensors ----
 
 
-def flatten(value, tensors):
+def flatten(who, value, tensors):
     """Appends the tensors of a result to a list. Returns a function that makes the result from an iterator of tensors."""
     if isinstance(value, Tensor):
         tensors.append(value)
@@ -80,14 +80,38 @@ def flatten(value, tensors):
         return lambda it: None
     if isinstance(value, (tuple, list)):
         kind = getattr(value, "_make", type(value))  # constructor of a named tuple, tuple or list
-        parts = [flatten(v, tensors) for v in value]
+        parts = [flatten(who, v, tensors) for v in value]
         return lambda it: kind([part(it) for part in parts])
     if isinstance(value, dict):
-        parts = {name: flatten(v, tensors) for name, v in value.items()}
+        parts = {name: flatten(who, v, tensors) for name, v in value.items()}
         return lambda it: {name: part(it) for name, part in parts.items()}
     raise TypeError(
-        f"graph: the function must return tensors, or lists or dicts of tensors, found {type(value).__name__}"
+        f"{who}: the function must return tensors, or lists or dicts of tensors, found {type(value).__name__}"
     )
+
+
+def per_micro_batch(fn, *inputs):
+    """Calls a function of a step whose operators may combine the rows of one micro-batch, such as a mean over rows.
+
+    Other operators of a step with micro_batches cannot combine rows, because their results would differ from those
+    of the batch. Results with as many rows as the micro-batch are concatenated; the mean is taken of others.
+
+    fn        function of tensors that returns tensors, or lists or dicts of tensors
+    inputs    arguments of fn
+    returns   the result of fn
+    """
+    if not callable(fn):
+        raise TypeError(f"per_micro_batch: expected a function, found {fn!r}")
+    session, tensors = current().at(), []
+    before = lib.rille_micro_batch_alone(session, True)
+    try:
+        out = fn(*inputs)
+    finally:
+        lib.rille_micro_batch_alone(session, before)
+    flatten("per_micro_batch", out, tensors)
+    for t in tensors:
+        check(lib.rille_micro_batch_result(t.pointer))
+    return out
 
 
 # ---- steps ----
@@ -135,7 +159,7 @@ class Step:
         pieces, tensors, cell = ffi.new("struct rille_tensor *[]", len(handles)), [], ffi.new("struct rille_graph **")
         check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
         try:
-            build = flatten(self.fn(*(Tensor.of(session, p) for p in pieces)), tensors)
+            build = flatten("graph", self.fn(*(Tensor.of(session, p) for p in pieces)), tensors)
             session.at()
             check(lib.rille_trace_end(session.pointer, len(tensors), [t.pointer for t in tensors], cell))
         except BaseException:

@@ -2,13 +2,15 @@
 
 import contextlib
 import difflib
+import operator
 
 import numpy as np
 
 from . import dlpack
 from .layout import Placement, layout
-from .library import check, ffi, lib, text
+from .library import c_text, check, ffi, integer, lib, text
 from .session import Handle, current
+from .words import spoken
 
 NUMPY = {
     "f32": np.float32,
@@ -120,7 +122,10 @@ class Tensor(Handle):
 
     @name.setter
     def name(self, name):
-        lib.rille_tensor_set_name(self.pointer, name.encode())
+        try:
+            lib.rille_tensor_set_name(self.pointer, c_text(name))
+        except (TypeError, ValueError):
+            raise TypeError(f"name: expected a str, found {name!r}") from None
 
     @property
     def is_leaf(self):
@@ -144,7 +149,7 @@ class Tensor(Handle):
 
     def to_local(self, rank):
         """Returns the shard of a device as a tensor on that device."""
-        return self._made(lib.rille_tensor_to_local, rank)
+        return self._made(lib.rille_tensor_to_local, integer("to_local", "rank", rank, most=2**31 - 1))
 
     # ---- values ----
 
@@ -165,10 +170,10 @@ class Tensor(Handle):
         return dlpack.CPU, 0
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        if copy or dl_device not in (None, (dlpack.CPU, 0)):
-            raise BufferError("__dlpack__: expected the device cpu and no copy; t.numpy() is a copy")
+        if dl_device not in (None, (dlpack.CPU, 0)):
+            raise BufferError(f"__dlpack__: expected the device cpu, which is ({dlpack.CPU}, 0), found {dl_device!r}")
         self.session.at()
-        return dlpack.capsule(self.pointer, max_version)
+        return dlpack.capsule(self.pointer, max_version, copy)
 
     def item(self):
         """Returns the value of a tensor with one element as a Python number."""
@@ -211,6 +216,10 @@ class Tensor(Handle):
         used = sum(k is not None and k is not Ellipsis for k in keys)
         if used > self.ndim:
             raise IndexError(f"index: expected at most {self.ndim} positions for {self!r}, found {used}")
+        if sum(isinstance(k, Tensor) for k in keys) > 1:
+            raise IndexError(
+                "index: expected at most one tensor of integers, found several; x.gather(ids, axis) selects one entry of each row"
+            )
         for k in keys:
             if k is Ellipsis:
                 axis += self.ndim - used
@@ -238,7 +247,7 @@ class Tensor(Handle):
     def copy_(self, source):
         """Assigns the value of another tensor to a leaf in place."""
         self.session.at()
-        check(lib.rille_tensor_assign(self.pointer, source.pointer))
+        check(lib.rille_tensor_assign(self.pointer, c_handle("copy_", source)))
         return self
 
     def prepare(self, sbp, requires_grad):
@@ -258,6 +267,8 @@ class Tensor(Handle):
 
     @requires_grad.setter
     def requires_grad(self, on):
+        if not isinstance(on, bool):
+            raise TypeError(f"requires_grad: expected True or False, found {on!r}")
         self.session.at()
         check(lib.rille_tensor_set_requires_grad(self.pointer, on))
 
@@ -270,7 +281,7 @@ class Tensor(Handle):
     @grad.setter
     def grad(self, value):
         self.session.at()
-        check(lib.rille_tensor_set_grad(self.pointer, ffi.NULL if value is None else value.pointer))
+        check(lib.rille_tensor_set_grad(self.pointer, ffi.NULL if value is None else c_handle("grad", value)))
 
     def backward(self, retain_graph=False):
         """Adds the gradients of a tensor with one element to the leaves that require a gradient."""
@@ -294,10 +305,11 @@ def _pick(t, axis, key):
             "index: a tensor of positions must be of integers, found bool; mask.where(a, b) selects by a mask"
         )
     if isinstance(key, Tensor):
-        return t.index_select(key, axis), axis + 1
-    if isinstance(key, bool) or not hasattr(key, "__index__"):
-        raise IndexError(f"index: expected an integer, a range, None, ... or a tensor of integers, found {key!r}")
-    at = key.__index__()
+        return t.index_select(key, axis), axis + key.ndim
+    try:
+        at = operator.index(None if isinstance(key, bool) else key)
+    except TypeError:
+        raise IndexError(f"index: expected an integer, a range, None, ... or a tensor of integers, found {key!r}") from None
     if not -size <= at < size:
         raise IndexError(f"index: position {at} is out of range: axis {axis} has {size} entries")
     return t.slice(axis, at % size, at % size + 1).squeeze(axis), axis
@@ -313,6 +325,10 @@ def tensor(data, dtype=None, placement=None, sbp=None, requires_grad=False):
     requires_grad  default False
     errors         ragged lists, a dtype that Rille lacks, a layout that the shape does not permit
     """
+    if not isinstance(dtype, (str, type(None))):
+        raise TypeError(f'tensor: dtype must be a dtype such as "f32", found {dtype!r}')
+    if dtype is None and str(getattr(data, "dtype", None)) == "bfloat16":  # an array of JAX or ml_dtypes
+        dtype = "bf16"
     host = "f32" if dtype == "bf16" else dtype
     array = np.asarray(data, NUMPY.get(host))
     if host is None:
@@ -340,20 +356,29 @@ def from_dlpack(array):
     return Tensor(session, cell)
 
 
-def _pointers(tensors):
-    return ffi.new("struct rille_tensor *[]", [t.pointer for t in tensors])
+def c_handle(who, value):
+    """Checks that an argument is a tensor, and returns its C handle, which lasts as long as the tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{who}: expected a tensor, found {type(value).__name__}; rille.tensor(x) makes a tensor")
+    return value.pointer
+
+
+def _pointers(who, tensors):
+    return ffi.new("struct rille_tensor *[]", [c_handle(who, t) for t in tensors])
 
 
 def eval(*tensors):
     """Computes the values of the tensors in one run."""
-    check(lib.rille_eval(current().at(), len(tensors), _pointers(tensors)))
+    check(lib.rille_eval(current().at(), len(tensors), _pointers("eval", tensors)))
 
 
 def grad(y, x):
     """Returns the gradients of sum(y) by each tensor of the list x; they are differentiable again."""
+    if not isinstance(x, (list, tuple)):
+        raise TypeError(f"grad: expected a list of tensors, found {type(x).__name__}")
     session, out = current(), ffi.new("struct rille_tensor *[]", len(x))
     session.at()
-    check(lib.rille_tensor_grad_of(y.pointer, len(x), _pointers(x), out))
+    check(lib.rille_tensor_grad_of(c_handle("grad", y), len(x), _pointers("grad", x), out))
     return [Tensor.of(session, g) for g in out]
 
 
@@ -380,7 +405,11 @@ def recompute():
 
 def _set_autocast(session, dtype):
     before = text(lib.rille_autocast_dtype(session))
-    check(lib.rille_autocast(session, ffi.NULL if dtype is None else dtype.encode()))
+    try:
+        name = ffi.NULL if dtype is None else c_text(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f'autocast: dtype must be "bf16", "f16" or None, found {dtype!r}') from None
+    check(lib.rille_autocast(session, name))
     return before
 
 
@@ -391,7 +420,7 @@ def autocast(dtype="bf16"):
 
 def explain(*tensors):
     """Returns the layouts that each operator chose, and the moves with their bytes, as text."""
-    return explained(lib.rille_explain, current().at(), len(tensors), _pointers(tensors))
+    return explained(lib.rille_explain, current().at(), len(tensors), _pointers("explain", tensors))
 
 
 def explained(function, *args):
@@ -399,6 +428,6 @@ def explained(function, *args):
     out = ffi.new("struct rille_explain **")
     check(function(*args, out))
     try:
-        return text(out[0].text)
+        return spoken(text(out[0].text))
     finally:
         lib.rille_explain_free(out)

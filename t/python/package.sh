@@ -1,5 +1,5 @@
 #!/bin/bash
-# package.sh - runs t/python/package.py and process.py (t/lib/tap.py) on python/rille and python/examples with this
+# package.sh - runs t/python/package.py, sweep.py and process.py (t/lib/tap.py) on python/rille and python/examples with this
 # build's library. RILLE_PYTHON names the Python. Skips without cffi and NumPy. The manual is docs/python.md.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
@@ -8,10 +8,10 @@ python=${RILLE_PYTHON:-python3}
 unset RILLE_DEVICES
 if [ ! -e "$RILLE_LIBRARY" ] || grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
   skip "the Python package" "this build has no library that Python can load"
-elif ! "$python" -c 'import cffi, numpy; numpy.from_dlpack' 2>/dev/null; then
-  skip "the Python package" "there is no Python with cffi and NumPy"
+elif ! "$python" -c 'import cffi, numpy; assert tuple(map(int, numpy.__version__.split(".")[:2])) >= (1, 24)' 2>/dev/null; then
+  skip "the Python package" "there is no Python with cffi and NumPy 1.24"
 else
-  for part in package process; do # prints each check of a part as a check of this test
+  for part in package sweep process; do # prints each check of a part as a check of this test
     "$python" -W error t/python/$part.py >"$dir/out" 2>"$dir/err"
     status=$?
     while IFS= read -r line; do
