@@ -16,7 +16,8 @@ Arguments and results may be tables with tensors: step{ids = x, labels = y} retu
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
 follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
 batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch,
-also in hooks and backward functions; so is a branch on their number. max, min, any and all over rows can be
+also in hooks and backward functions; so is a branch on their number, and a call whose result for the micro-batches
+is not that of the whole batch: x:slice(0, 0, 2) takes 2 rows of the batch. max, min, any and all over rows can be
 results of the step.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
