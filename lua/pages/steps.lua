@@ -255,10 +255,10 @@ mesh:replicated(t)                          a replicated tensor from outside fn
 All are differentiable. axis is an axis of the mesh, mesh.placement; it, d, split and concat are 0 by default.]],
     args = [[
 fn: function(mesh, ...); receives local tensors and returns local tensors
-inputs: list of layouts, S or B, one per argument; an argument is moved to its layout
+inputs: list of layouts, S (also with a unit) or B, one per argument; an argument is moved to its layout
 outputs: list of layouts, one per result: S joins the shards, P adds them, B needs equal shards]],
     returns = "a function of global tensors that are on one placement; it returns global tensors",
-    errors = "equal shards are required: ranks must divide each split axis; fn compares a local tensor by ==, or branches on one",
+    errors = "equal shards are required: ranks must divide each split axis, or its number of units; fn compares a local tensor by ==, or branches on one",
     code = [[
 P = rille.placement('cpu', {0, 1})
 product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
