@@ -158,8 +158,15 @@ end
 -- Returns the entries of a layout, one per mesh axis.
 local function entries(who, sbp)
   check.that(not sbp:find("order"), "per_rank: %s: a layout with its own order of mesh axes is not supported, found %s", who, sbp)
-  check.that(not sbp:find("unit"), "per_rank: %s: all shards must be equal, so a layout must have no unit, found %s", who, sbp)
   return layout.entries(sbp)
+end
+
+-- Checks that the shards of axis `axis`, which has `size` elements, are equal: the function is called once for all ranks. m: number
+-- of ranks of mesh axis i; unit: number of adjacent elements that a shard keeps together.
+local function check_equal_shards(who, axis, size, unit, m, i)
+  check.that(size % (m * unit) == 0, "per_rank: %s: axis %d has %d elements%s, which the %d ranks of mesh axis %d must divide, because the " ..
+    "function is called once for all ranks; pad the axis to %d elements", who, axis, size, unit > 1 and (" in units of %d"):format(unit) or "",
+    m, i - 1, (size + m * unit - 1) // (m * unit) * m * unit)
 end
 
 -- Converts input number k to a local tensor.
@@ -170,21 +177,21 @@ local function enter(mesh, k, x, sbp)
   for i = 1, n do shape[i] = 1 end
   value = value:reshape(table.move(value.shape, 1, #value.shape, n + 1, shape))
   for i = 1, n do
-    local axis, m = tonumber(list[i]:match("^S%((%d+)%)$")), mesh.placement.shape[i]
+    local axis, unit = layout.split_of(list[i])
     check.that(axis or list[i] == "B", "per_rank: %s: a layout must be S or B on each mesh axis, found %s", who, list[i])
     if axis then
-      check.that(value.shape[n + axis + 1] % m == 0, "per_rank: %s: axis %d has %d elements, which the %d ranks of mesh axis %d must divide",
-        who, axis, value.shape[n + axis + 1], m, i - 1)
+      local m = mesh.placement.shape[i]
+      check_equal_shards(who, axis, value.shape[n + axis + 1], unit, m, i)
       value = divide(value, i, n + axis + 1, m)
     end
   end
   return locals.wrap(mesh, value)
 end
 
--- Returns the entries of the layout `sbp` of a tensor with n axes.
-local function read_layout(mesh, who, sbp, n)
+-- Returns the entries of the layout `sbp` of a result whose shards have the sizes `shard`.
+local function read_layout(mesh, who, sbp, shard)
   local shape = {}
-  for i = 1, n do shape[i] = 1 end
+  for i, size in ipairs(shard) do shape[i] = size * mesh.placement.size end
   entries(who, type(sbp) == "table" and table.concat(sbp, ", ") or tostring(sbp))
   local good, t = check.try(rille.empty, shape, {placement = mesh.placement, sbp = sbp})
   check.that(good, "per_rank: %s: %s", who, (tostring(t):gsub("^.-empty: ", "")))
@@ -196,10 +203,12 @@ local function leave(mesh, k, x, sbp)
   local who, n = ("output %d"):format(k), mesh.naxis
   check.that(locals.is(x), "per_rank: %s must be a local tensor, found %s", who, check.shown(x))
   check.that(x.mesh == mesh, "per_rank: %s is a local tensor of another call; return one that this call computes", who)
-  local value, list = x.value, read_layout(mesh, who, sbp, x.ndim)
+  local value, list = x.value, read_layout(mesh, who, sbp, x.shape)
   for i = n, 1, -1 do
-    local axis = tonumber(list[i]:match("^S%((%d+)%)$"))
+    local axis, unit = layout.split_of(list[i])
     if axis then
+      check.that(value.shape[n + axis + 1] % unit == 0, "per_rank: %s: axis %d of the local result has %d elements, which must be a multiple of the unit %d",
+        who, axis, value.shape[n + axis + 1], unit)
       value = merge(varying(locals.wrap(mesh, value), i), i, n + axis + 1)
     elseif list[i] == "P" then
       value = varying(locals.wrap(mesh, value), i):sum(i - 1, true)

@@ -80,7 +80,7 @@ struct val {
     /* 1: the value was assigned to a variable with its gradient recorded. So backward passes through the value,
      * although a variable owns it */
     uint8_t recorded;
-    /* for traces with micro-batches (actors/session/batch/batch_share.h). share: enum batch_share: how the value
+    /* for traces with micro-batches (actors/session/batch/share.h). share: enum batch_share: how the value
      * follows from the value for the whole batch; rows: dimension that has the batch's rows; blocks: number of row
      * blocks of that dimension */
     uint8_t share, rows;

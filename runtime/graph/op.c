@@ -47,6 +47,12 @@ op_attr_defaults(const struct op *op, struct attr *attr)
 }
 
 bool
+op_lists_sizes(const struct op *op)
+{
+    return op->flags & OP_VIEW && op->attr[0].kind == ATTR_INTS && !(op->attr[0].flags & ATTR_AXIS);
+}
+
+bool
 op_attr_same(const struct op *op, const struct attr *a, const struct attr *b)
 {
     for (int i = 0, n = op_nattr(op); i < n; i++) {

@@ -453,6 +453,8 @@ int op_nattr(const struct op *op);
 int op_nresult(const struct op *op, const struct attr *attr); /* returns the number of results of a call */
 /* returns true if values may depend on a shard's position in the global tensor */
 bool op_is_placed(const struct op *op);
+/* returns true if the operator is a view whose first attribute lists the sizes of the result (reshape, expand) */
+bool op_lists_sizes(const struct op *op);
 int op_noperand(const struct op *op);
 int op_attr_find(const struct op *op, const char *name); /* returns the attribute's index; -1: none */
 void op_attr_defaults(const struct op *op, struct attr *attr);

@@ -14,6 +14,7 @@
 --   3D, i x j x k             2 (j-1)/ijk 4 Th + 2 (k-1)/ijk 12 Th + 2 (i-1)/ijk W, on a cube of side l:
 --                             2 (l-1)/l^3 (16 Th + W); sums of norms add less than a twentieth
 --   data, d                   2 (d-1)/d of all parameters; with zero also, by reduce-scatter and all-gather
+--   1D, key heads < p         1D, and 2 (p-1)/p of the key and value weights
 local tap = dofile("t/lib/tap.lua")
 local nn, optim = rille.nn, rille.optim
 local pin = require "rille.nn.base.pin"
@@ -153,6 +154,33 @@ tap.group("1D", function()
     {{1, 1, 1}, {4, 1}, {1, 4}, {1, 1, 4}})
   expect("data x 1D", {2, 4}, {data = 0, tensor = 1}, {4, 16, 32, 4}, function(Th) return 8 * 3 * (Th // 2 // 4) end, 4, 0,
     {["all-reduce"] = 4}, {{2, 1, 1}, {4, 1}, {1, 4}, {2, 1, 4}})
+end)
+
+-- Fewer key heads than ranks: the key and value weights are replicated, and their gradients, addends on all ranks, are
+-- all-reduced over all p ranks. With one key head, these are the bytes of Megatron-LM, whose groups of ranks with
+-- the same key head all-reduce its gradient. With k key heads, Megatron-LM's groups have p / k ranks and receive
+-- 2 (p/k - 1) W bytes in place of 2 (p-1) W.
+tap.group("fewer key heads than ranks", function()
+  for _, c in ipairs{{8, 1, 4}, {8, 1, 8}, {8, 2, 4}, {8, 2, 8}, {8, 4, 8}, {16, 2, 8}, {8, 8, 8}, {8, 4, 4}} do
+    local heads, kv_heads, p = table.unpack(c)
+    local h, T, place = 4 * heads, 256, mesh("meta", {p})
+    local net = nn.Sequential(nn.MultiheadAttention(h, heads, {kv_heads = kv_heads, bias = false})):to_global{placement = place, sbp = "B"}
+    rille.parallel(net, {tensor = 0})
+    local opt = optim.SGD(net:parameters(), {lr = 0.1})
+    local step = rille.graph(function(x)
+      local loss = net(x):square():sum()
+      loss:backward()
+      opt:step()
+      opt:zero_grad()
+      return loss
+    end)
+    step(rille.zeros({2, T // 2, h}, {placement = place, sbp = "B"}))
+    local W, sum = 4 * 2 * h * 4 * kv_heads, {} -- bytes of both weights; bytes of moves by rank of the value
+    for _, move in ipairs(step:explain().boxing) do sum[#move.shape] = (sum[#move.shape] or 0) + move.bytes end
+    local name = ("%d heads, %d key heads, %d ranks: "):format(heads, kv_heads, p)
+    tap.is(sum[3], 2 * (p - 1) * T * h * 4, name .. "one all-reduce of activations")
+    tap.is(sum[2] or 0, kv_heads % p == 0 and 0 or 2 * (p - 1) * W, name .. "gradients of the key and value weights are all-reduced")
+  end
 end)
 
 tap.group("2D", function()

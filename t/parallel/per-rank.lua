@@ -486,6 +486,39 @@ tap.group("branches", function()
   end
 end)
 
+-- A layout with a unit is accepted if the ranks divide the units. Value, gradient, local shape and bytes are those of the
+-- layout without the unit.
+tap.group("layouts with units", function()
+  local split = rille.sbp.split
+  local function forms(unit) -- of each entry: as text and as a value
+    return {["S(0)"] = {("S(0, unit %d)"):format(unit), split(0, {unit = unit})}, ["S(1)"] = {("S(1, unit %d)"):format(unit), split(1, {unit = unit})},
+      B = {"B", "B"}}
+  end
+  for _, P in ipairs(meshes) do
+    for _, plain in ipairs(layouts(P)) do
+      local function run(sbp)
+        local x = rille.arange(128):to("f64"):reshape{8, 16}:to_global{placement = P, sbp = sbp}:detach():clone():requires_grad_()
+        local shape
+        local y = rille.per_rank(function(m, t)
+          shape = {table.unpack(t.shape)}
+          return t * (m:rank():to("f64") + 2)
+        end, {inputs = {sbp}, outputs = {P.shape[2] and {plain[1] == "B" and "S(0)" or sbp[1], sbp[2]} or {plain[1] == "B" and "S(0)" or sbp[1]}}})(x)
+        y:square():sum():backward()
+        return {y:totable(), x.grad:totable(), shape, rille.explain(y).bytes}
+      end
+      local want = run(plain)
+      for unit = 1, 2 do
+        for form = 1, 2 do
+          local sbp = {}
+          for axis, entry in ipairs(plain) do sbp[axis] = forms(unit)[entry][form] end
+          local name = ("%s in units of %d, form %d, on %s"):format(table.concat(plain, ", "), unit, form, tostring(P))
+          tap.is(run(sbp), want, name .. ": as without units")
+        end
+      end
+    end
+  end
+end)
+
 tap.group("errors", function()
   local P = mesh{0, 1}
   local x = rille.zeros({6, 3}, {placement = P, sbp = "S(0)"})
@@ -494,8 +527,10 @@ tap.group("errors", function()
   local cases = {
     {"axis 1 has 3 elements, which the 2 ranks of mesh axis 0 must divide", id, {"S(1)"}, {"S(1)"}, x},
     {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
-    {"input 1: all shards must be equal, so a layout must have no unit, found S(0, unit 2)", id, {"S(0, unit 2)"}, {"S(0)"}, x},
-    {"output 1: all shards must be equal, so a layout must have no unit, found S(0, unit 2)", id, {"S(0)"}, {"S(0, unit 2)"}, x},
+    {"input 1: axis 0 has 6 elements in units of 2, which the 2 ranks of mesh axis 0 must divide, because the function is called once for all ranks; pad the axis to 8",
+      id, {"S(0, unit 2)"}, {"S(0)"}, x},
+    {"output 1: axis 0 of the local result has 3 elements, which must be a multiple of the unit 2", id, {"S(0)"}, {"S(0, unit 2)"}, x},
+    {"the unit must divide axis 1", id, {"S(0)"}, {"S(1, unit 4)"}, x},
     {"output 1 differs along mesh axis 0", id, {"S(0)"}, {"B"}, x},
     {"output 1 must be a local tensor, found 1", function() return 1 end, {"S(0)"}, {"B"}, x},
     {"output 1 is a local tensor of another call", function(m, t)

@@ -5,6 +5,7 @@
 #include "actors/session/core/layouts.h"
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
+#include "actors/session/batch/batch_calls.h"
 #include "actors/session/batch/batch_numbers.h"
 #include "actors/session/batch/microbatch.h"
 #include "actors/session/batch/positions.h"
@@ -25,47 +26,6 @@ enum { OPERANDS = 256, MOST_BLOCKS = 1 << 14 };
  *   REPLACED   B is required: the operand is a sum or mean of a micro-batch, and the batch's value replaces it
  *   NEVER      the operand cannot be read in the required layout */
 enum { FITS = 0, REPEATED = 1, CONVERTED = 2, REPLACED = 1 << 10, NEVER = 1 << 20 };
-
-enum batch_share
-batch_share_of(const struct val *v)
-{
-    if (v->is_number || !trace_per_microbatch(v)) return SHARE_WHOLE;
-    return v->input >= 0 ? SHARE_ROWS : (enum batch_share)v->share;
-}
-
-bool
-batch_share_adds(const struct val *v)
-{
-    enum batch_share share = batch_share_of(v);
-    return share == SHARE_SUM || share == SHARE_ROWS;
-}
-
-static bool
-is_mean(const struct val *v)
-{
-    enum batch_share share = batch_share_of(v);
-    return share == SHARE_MEAN || share == SHARE_FROM_MEANS;
-}
-
-static int
-rows_axis(const struct val *v)
-{
-    return v->input >= 0 ? 0 : v->rows;
-}
-
-static bool
-has_share(int nin, struct val *const *in, enum batch_share share)
-{
-    for (int i = 0; i < nin; i++)
-        if (in[i] && batch_share_of(in[i]) == share) return true;
-    return false;
-}
-
-static int
-blocks_of(const struct val *v)
-{
-    return v->input >= 0 || !v->blocks ? 1 : v->blocks;
-}
 
 /* ---- signatures on the axis of micro-batches ---- */
 
@@ -90,7 +50,7 @@ static int
 entry_cost(const struct reading *r, struct sbp want, const struct val *v)
 {
     enum batch_share share = batch_share_of(v);
-    bool alike = share == SHARE_WHOLE || is_mean(v);
+    bool alike = share == SHARE_WHOLE || share_is_mean(v);
     if (r->linear && share != SHARE_WHOLE) return share == SHARE_MEAN && want.kind == SBP_P ? FITS : NEVER;
     if (r->linear) return want.kind == SBP_S ? NEVER : FITS;
     if (want.kind == SBP_P && want.reduce == RED_SUM)
@@ -98,10 +58,10 @@ entry_cost(const struct reading *r, struct sbp want, const struct val *v)
     if (want.kind == SBP_P) return share == (want.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN) ? FITS : NEVER;
     if (share == SHARE_DRAWN) return FITS;
     if (want.kind == SBP_S && (share == SHARE_ROWS || r->single))
-        return share == SHARE_ROWS && rows_axis(v) == want.axis && r->blocks ? FITS : NEVER;
+        return share == SHARE_ROWS && share_rows(v) == want.axis && r->blocks ? FITS : NEVER;
     if (want.kind == SBP_S)
         return (r->strict ? share == SHARE_WHOLE && value_repeats(v, want.axis) : alike) ? REPEATED : NEVER;
-    if (is_mean(v) && r->strict) return REPLACED;
+    if (share_is_mean(v) && r->strict) return REPLACED;
     return alike ? FITS : share == SHARE_SUM ? REPLACED : NEVER;
 }
 
@@ -112,8 +72,8 @@ share_of_entry(struct sbp entry, int nin, struct val *const *in)
     if (entry.kind == SBP_P)
         return entry.reduce == RED_SUM ? SHARE_SUM : entry.reduce == RED_MAX ? SHARE_MAX : SHARE_MIN;
     for (int i = 0; i < nin; i++)
-        if (in[i] && (is_mean(in[i]) || batch_share_of(in[i]) == SHARE_SUM)) return SHARE_FROM_MEANS;
-    return has_share(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
+        if (in[i] && (share_is_mean(in[i]) || batch_share_of(in[i]) == SHARE_SUM)) return SHARE_FROM_MEANS;
+    return share_among(nin, in, SHARE_DRAWN) ? SHARE_DRAWN : SHARE_OTHER;
 }
 
 /* Tries one signature. If the signature is the cheapest so far, stores its cost and the shares of the results. */
@@ -141,7 +101,7 @@ operand_types(struct reading *r, int nin, struct val *const *in, int times)
 {
     for (int i = 0; i < nin; i++) {
         r->in[i] = in[i] ? in[i]->type : (struct type){0};
-        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS) r->in[i].dim[rows_axis(in[i])] *= times;
+        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS) r->in[i].dim[share_rows(in[i])] *= times;
     }
 }
 
@@ -149,7 +109,7 @@ static bool
 has_one_row(int nin, struct val *const *in)
 {
     for (int i = 0; i < nin; i++)
-        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS && in[i]->type.dim[rows_axis(in[i])] == 1) return true;
+        if (in[i] && batch_share_of(in[i]) == SHARE_ROWS && in[i]->type.dim[share_rows(in[i])] == 1) return true;
     return false;
 }
 
@@ -171,6 +131,22 @@ divides_segments(const struct rille_session *s, int64_t n)
     return n > 1 && n < MOST_BLOCKS && segments && segments % n == 0;
 }
 
+/* Returns the number of rows of a micro-batch in v, if v has rows along dimension `axis` in these blocks. */
+static int64_t
+rows_in(const struct type *t, int axis, int blocks)
+{
+    return blocks < 0 ? t->dim[axis] * -blocks : t->dim[axis] / blocks;
+}
+
+/* Returns true if a reshape that makes `now` rows of `was` rows joins rows that are neighbours in the batch, too. Rows
+ * of a micro-batch are neighbours within its part of a segment. */
+static bool
+joins_neighbours(const struct rille_session *s, int64_t was, int64_t now)
+{
+    int64_t segments = s->trace.segments, joined = now ? was / now : 0;
+    return joined <= 1 || s->trace.alone || (segments && was % segments == 0 && was / segments % joined == 0);
+}
+
 /* Finds the dimension of rows in a reshape's result, and the number of blocks. If the reshape merges the dimension
  * of rows with dimensions before it, each index of those dimensions is a block. scales: bit d is set if the size
  * of dimension d of the result depends on the size of the batch. */
@@ -179,15 +155,15 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
              unsigned scales)
 {
     int64_t before = 1, now = 1;
-    int d = 0, was = blocks_of(x), own = MAX(1, was);
+    int d = 0, was = share_blocks(x), own = MAX(1, was);
     bool rows = batch_share_of(x) == SHARE_ROWS;
-    for (int i = 0; i < rows_axis(x) && rows; i++) before *= x->type.dim[i];
+    for (int i = 0; i < share_rows(x) && rows; i++) before *= x->type.dim[i];
     before *= own;
     /* with one row per block, sizes alone do not tell which dimension has the rows */
-    bool known = rows && scales != ~0U, one = known && x->type.dim[rows_axis(x)] == own;
+    bool known = rows && scales != ~0U, one = known && x->type.dim[share_rows(x)] == own;
     while (rows && d < y->ndim && now < before && now * y->dim[d] <= before && !(one && scales >> d & 1))
         now *= y->dim[d++];
-    while (rows && d < y->ndim - 1 && y->dim[d] == 1 && (known ? !(scales >> d & 1) : x->type.dim[rows_axis(x)] > own))
+    while (rows && d < y->ndim - 1 && y->dim[d] == 1 && (known ? !(scales >> d & 1) : x->type.dim[share_rows(x)] > own))
         d++;
     if (rows && (d == y->ndim || now == 0 || before % now || before / now > MOST_BLOCKS)) return;
     int blocks = (int)(before / now);
@@ -198,6 +174,7 @@ read_reshape(const struct rille_session *s, struct reading *r, const struct val 
         blocks = -(int)y->dim[d++];
     }
     if (!blocks) return;
+    if (rows && !joins_neighbours(s, rows_in(&x->type, share_rows(x), was), rows_in(y, d, blocks))) return;
     r->cost = FITS;
     r->share[0] = batch_share_of(x);
     r->rows[0] = d;
@@ -211,11 +188,11 @@ read_concat(struct reading *r, int nin, struct val *const *in, const struct attr
 {
     int axis = (int)attr[op_attr_find(r->call.op, "axis")].i, blocks = 0;
     for (int i = 0; i < nin; i++) {
-        bool alike = batch_share_of(in[i]) == SHARE_ROWS && rows_axis(in[i]) == axis;
-        alike = alike && blocks_of(in[i]) > 0 && blocks_of(in[0]) > 0 &&
-                in[i]->type.dim[axis] / blocks_of(in[i]) == in[0]->type.dim[axis] / blocks_of(in[0]);
+        bool alike = batch_share_of(in[i]) == SHARE_ROWS && share_rows(in[i]) == axis;
+        alike = alike && share_blocks(in[i]) > 0 && share_blocks(in[0]) > 0 &&
+                in[i]->type.dim[axis] / share_blocks(in[i]) == in[0]->type.dim[axis] / share_blocks(in[0]);
         if (!alike) return false;
-        blocks += blocks_of(in[i]);
+        blocks += share_blocks(in[i]);
     }
     if (blocks > MOST_BLOCKS) return false;
     r->cost = FITS;
@@ -230,8 +207,8 @@ static bool
 read_slice(const struct rille_session *s, struct reading *r, const struct val *x, const struct attr *attr)
 {
     const struct op *op = r->call.op;
-    int axis = (int)attr[op_attr_find(op, "axis")].i, blocks = blocks_of(x);
-    if (batch_share_of(x) != SHARE_ROWS || rows_axis(x) != axis || blocks < 2 || !batch_numbers_multiplied(s))
+    int axis = (int)attr[op_attr_find(op, "axis")].i, blocks = share_blocks(x);
+    if (batch_share_of(x) != SHARE_ROWS || share_rows(x) != axis || blocks < 1 || !batch_calls_multiplied(s))
         return false;
     int64_t n = x->type.dim[axis], rows = n / blocks, first = attr[op_attr_find(op, "start")].i;
     int64_t last = MIN(attr[op_attr_find(op, "stop")].i, n);
@@ -253,8 +230,8 @@ common_blocks(int nin, struct val *const *in)
     int blocks = 0;
     for (int i = 0; i < nin; i++) {
         if (!in[i] || batch_share_of(in[i]) != SHARE_ROWS) continue;
-        if (blocks && blocks != blocks_of(in[i])) return 0;
-        blocks = blocks_of(in[i]);
+        if (blocks && blocks != share_blocks(in[i])) return 0;
+        blocks = share_blocks(in[i]);
     }
     return blocks ? blocks : 1;
 }
@@ -264,7 +241,7 @@ static bool
 has_more_than_means(int nin, struct val *const *in)
 {
     for (int i = 0; i < nin; i++)
-        if (in[i] && batch_share_of(in[i]) != SHARE_WHOLE && !is_mean(in[i])) return true;
+        if (in[i] && batch_share_of(in[i]) != SHARE_WHOLE && !share_is_mean(in[i])) return true;
     return false;
 }
 
@@ -299,11 +276,11 @@ read_call(struct rille_session *s, const struct op *op, int nin, struct val *con
           const struct type *out, bool forward, struct reading *r)
 {
     open_reading(r, op, nin, attr);
-    r->sums = has_share(nin, in, SHARE_SUM);
+    r->sums = share_among(nin, in, SHARE_SUM);
     r->strict = (forward || s->context.user_backward) && !s->trace.alone && has_more_than_means(nin, in);
     r->blocks = common_blocks(nin, in);
     if (op == op_find("reshape") && out)
-        read_reshape(s, r, in[0], out, forward ? batch_numbers_scales(s, op) : ~0U);
+        read_reshape(s, r, in[0], out, forward ? batch_calls_scales(s, op) : ~0U);
     else if ((op != op_find("concat") || !read_concat(r, nin, in, attr)) &&
              (op != op_find("slice") || !read_slice(s, r, in[0], attr)))
         read_signatures(s, r, nin, in);
@@ -366,7 +343,7 @@ note_plain(struct node *n)
     }
     bool counts = x && batch_share_of(x) == SHARE_POSITIONS;
     if (x && (counts || n->op->flags & OP_MOVE || is_number_cast(n->op, x, n->attr))) {
-        set_share(n, 0, batch_share_of(x), rows_axis(x), blocks_of(x));
+        set_share(n, 0, batch_share_of(x), share_rows(x), share_blocks(x));
         return true;
     }
     if (!sums_rows(n) && number_beside(n->op, n->nin, n->in, SHARE_SUM) < 0) return false;
@@ -398,7 +375,7 @@ type_summed(const struct val *v, int *rows)
             if (n->in[i] && !n->in[i]->is_number && batch_share_of(n->in[i]) != SHARE_WHOLE) v = n->in[i];
     }
     if (!v || batch_share_of(v) != SHARE_ROWS) return NULL;
-    *rows = rows_axis(v);
+    *rows = share_rows(v);
     return &v->type;
 }
 
@@ -419,7 +396,7 @@ counts_elements(const struct type *t, int rows, double count)
 static bool
 is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
 {
-    if (has_share(n->nin, n->in, SHARE_FROM_MEANS)) return false;
+    if (share_among(n->nin, n->in, SHARE_FROM_MEANS)) return false;
     if (number_beside(n->op, n->nin, n->in, SHARE_MEAN) >= 0) return true;
     open_reading(r, n->op, n->nin, n->attr);
     r->linear = true;
@@ -439,23 +416,26 @@ divides_by_less(const struct node *n)
     return t && !counts_elements(t, rows, count);
 }
 
-/* Returns true if the values of the call depend on the positions of its rows. In a micro-batch, these positions
- * differ from the positions in the batch. */
+/* Returns true if the values of the call depend on the positions of its rows, which differ between a micro-batch and
+ * the batch. Examples: a triangle; a sum over rows that looks up some rows by indices. */
 static bool
-reads_positions(const struct node *n)
+reads_positions(const struct node *n, const struct reading *r)
 {
     const struct val *x = n->in[0];
-    bool triangle = n->op == op_find("tril") || n->op == op_find("triu");
-    return triangle && batch_share_of(x) == SHARE_ROWS && rows_axis(x) >= x->type.ndim - 2;
+    bool triangle = n->op == op_find("tril") || n->op == op_find("triu"), looks_up = false;
+    for (int i = 0; i < n->nin && i < OP_OPERAND; i++)
+        if (n->in[i] && n->op->in[i].flags & IN_INDEX && batch_share_of(n->in[i]) != SHARE_ROWS) looks_up = true;
+    if (looks_up && r->share[0] == SHARE_SUM && share_among(n->nin, n->in, SHARE_ROWS)) return true;
+    return triangle && batch_share_of(x) == SHARE_ROWS && share_rows(x) >= x->type.ndim - 2;
 }
 
 /* Returns true if the call combines rows of one micro-batch in a way for which the batch's value is unknown. */
 static bool
 combines_rows(const struct node *n)
 {
-    bool rows = has_share(n->nin, n->in, SHARE_ROWS) || has_share(n->nin, n->in, SHARE_MAX) ||
-                has_share(n->nin, n->in, SHARE_MIN) || has_share(n->nin, n->in, SHARE_SUM);
-    return rows && !has_share(n->nin, n->in, SHARE_DRAWN) && !has_share(n->nin, n->in, SHARE_OTHER);
+    bool rows = share_among(n->nin, n->in, SHARE_ROWS) || share_among(n->nin, n->in, SHARE_MAX) ||
+                share_among(n->nin, n->in, SHARE_MIN) || share_among(n->nin, n->in, SHARE_SUM);
+    return rows && !share_among(n->nin, n->in, SHARE_DRAWN) && !share_among(n->nin, n->in, SHARE_OTHER);
 }
 
 /* Returns true if the call needs the batch's value of an operand that is a sum or mean of the micro-batch. In the
@@ -477,7 +457,7 @@ batch_share_note(struct rille_session *s, struct node *n)
     if (note_plain(n)) return 0;
     r = must_alloc(sizeof *r);
     read_call(s, n->op, n->nin, n->in, n->attr, &n->out[0]->type, forward, r);
-    bool fits = r->cost < NEVER && !reads_positions(n) && !(users && reads_late_total(r, n->nin));
+    bool fits = r->cost < NEVER && !reads_positions(n, r) && !(users && reads_late_total(r, n->nin));
     fits = fits && (r->share[0] != SHARE_SUM || !divides_by_less(n));
     for (int k = 0; k < n->nout && fits; k++) set_share(n, k, r->share[k], r->rows[k], r->blocks);
     if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0, 1);
@@ -497,6 +477,7 @@ batch_share_source(struct rille_session *s, struct node *n, int axis)
 {
     bool random = n->op->flags & OP_RANDOM;
     bool constant = n->op == op_find("full") || n->op == op_find("zeros") || n->op == op_find("ones");
+    if (n->op == op_find("expand")) constant = true;
     if (constant || (random && !s->trace.alone && s->trace.segments)) set_share(n, 0, SHARE_ROWS, axis, 1);
     if (constant || random || n->op == op_find("empty") || s->trace.alone) return 0;
     if (positions_axis(n->out[0]) >= 0) return set_share(n, 0, SHARE_POSITIONS, 0, 1), 0;
@@ -505,21 +486,6 @@ batch_share_source(struct rille_session *s, struct node *n, int axis)
                 "from those for the whole batch; pass the tensor to the step as an argument, or make it in "
                 "rille.per_micro_batch(fn)",
                 n->name, axis, trace_microbatches(s));
-}
-
-int
-rille_micro_batch_result(struct rille_tensor *t)
-{
-    TRY(face_tensor(t, __func__));
-    struct val *v = t->val;
-    if (trace_microbatches(t->s) == 1) return 0;
-    enum batch_share share = batch_share_of(v);
-    if (share != SHARE_OTHER && share != SHARE_MAX && share != SHARE_MIN && share != SHARE_FROM_MEANS) return 0;
-    bool rows = share == SHARE_OTHER && v->type.ndim && v->type.dim[0] == t->s->trace.rows;
-    v->share = rows ? SHARE_ROWS : SHARE_MEAN;
-    v->rows = 0;
-    v->blocks = 1;
-    return 0;
 }
 
 /* ---- replacing operands by values of the batch ---- */
@@ -695,7 +661,7 @@ static bool
 has_totals(int nin, struct val *const *in)
 {
     for (int i = 0; i < nin; i++)
-        if (in[i] && (batch_share_of(in[i]) == SHARE_SUM || is_mean(in[i]))) return true;
+        if (in[i] && (batch_share_of(in[i]) == SHARE_SUM || share_is_mean(in[i]))) return true;
     return false;
 }
 
@@ -719,7 +685,7 @@ int
 batch_share_operands(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
                      const struct attr *attr)
 {
-    if (has_share(nin, in, SHARE_POSITIONS) && !positions_pass(op)) return positions_refuse(ctx->s, op, nin, in);
+    if (share_among(nin, in, SHARE_POSITIONS) && !positions_pass(op)) return positions_refuse(ctx->s, op, nin, in);
     bool plain = op->flags & (OP_MOVE | OP_SOURCE) || op == op_find("reshape") || ctx->phase != PHASE_FORWARD;
     if (plain || trace_microbatches(ctx->s) == 1 || ctx->s->trace.alone || !has_totals(nin, in)) return 0;
     if (has_late(nin, in)) return sum_operands(ctx, op, nin, in);
@@ -752,7 +718,7 @@ int
 batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
-    return batch_share_of(v) == SHARE_SUM || is_mean(v) ? joined_value(ctx, v, out) : 0;
+    return batch_share_of(v) == SHARE_SUM || share_is_mean(v) ? joined_value(ctx, v, out) : 0;
 }
 
 int
@@ -762,7 +728,7 @@ batch_share_rows(const struct call_context *ctx, const struct val *v, struct val
     if (rows ? each : !each || trace_per_microbatch(v) || batch_share_of(*g) == SHARE_SUM) return 0;
     TRY(build_to_global(ctx, *g, (*g)->layout, g));
     (*g)->node->per_piece = 1;
-    set_share((*g)->node, 0, rows ? SHARE_ROWS : SHARE_SUM, rows_axis(v), blocks_of(v));
+    set_share((*g)->node, 0, rows ? SHARE_ROWS : SHARE_SUM, share_rows(v), share_blocks(v));
     return 0;
 }
 

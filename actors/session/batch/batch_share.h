@@ -12,32 +12,10 @@
 #ifndef RILLE_ACTORS_SESSION_BATCH_BATCH_SHARE_H
 #define RILLE_ACTORS_SESSION_BATCH_BATCH_SHARE_H
 
+#include "actors/session/batch/share.h"
 #include "actors/session/core/call_context.h"
 
 struct attr;
-enum batch_share {
-    SHARE_WHOLE, /* the value is the same for all micro-batches */
-    /* the value has rows of the batch along axis val->rows; the batch's value joins the rows of all micro-batches.
-     * If val->blocks is n > 1, the axis consists of n equal blocks, each with rows of all micro-batches. If
-     * val->blocks is -n, the axis before val->rows has size n. Each of its entries is a group of segments
-     * (segments.h) with rows of its own. */
-    SHARE_ROWS,
-    SHARE_SUM,  /* the batch's value is the sum of the micro-batches' values */
-    SHARE_MEAN, /* the batch's value is the mean of the micro-batches' values */
-    /* the value is a nonlinear function of means and sums over the rows, and has no gradient */
-    SHARE_FROM_MEANS,
-    SHARE_MAX,       /* the batch's value is the maximum of the micro-batches' values */
-    SHARE_MIN,       /* the batch's value is the minimum of the micro-batches' values */
-    SHARE_DRAWN,     /* the values are random numbers */
-    SHARE_POSITIONS, /* the value counts the rows of one micro-batch: 0, 1, 2, ... (positions.h) */
-    /* the value is a function of several rows of one micro-batch; the batch's value is unknown. Such values result
-     * from calls in rille.per_micro_batch(), and from calls that read randomly chosen rows. */
-    SHARE_OTHER,
-};
-enum batch_share batch_share_of(const struct val *v);
-/* Returns true if the batch's value is the sum of the micro-batches' values, or has the rows of all micro-batches;
- * false if the batch's value is their mean. */
-bool batch_share_adds(const struct val *v);
 /* Computes the batch's value of v if v is a sum or a mean over rows; the value is known after the last
  * micro-batch. For other values, *out is v. */
 int batch_share_batch(const struct call_context *ctx, struct val *v, struct val **out);
@@ -47,9 +25,9 @@ int batch_share_rows(const struct call_context *ctx, const struct val *v, struct
 /* Sets the shares of a new node's results: how they relate to the batch's values. E_PLAN: the call combines rows
  * of the batch, but a micro-batch has only some of these rows. */
 int batch_share_note(struct rille_session *s, struct node *n);
-/* n makes a tensor without operands (zeros, arange) with one row per row of the micro-batch, along dimension
- * `axis`. Sets how the tensor relates to the batch's value. E_PLAN: for the whole batch, the tensor would have
- * other values. */
+/* n makes a tensor with one row per row of the micro-batch along dimension `axis`, without operands (zeros, arange) or
+ * by repeating a value (expand). Sets how the tensor relates to the batch's value. E_PLAN: for the whole batch, the
+ * tensor would have other values. */
 int batch_share_source(struct rille_session *s, struct node *n, int axis);
 /* Replaces operands of a call in place so that the call's result is right for the whole batch. E_PLAN: no operands
  * make the call right; the error says how to write the call instead. */

@@ -4,7 +4,7 @@
 #include "actors/session/core/session.h"
 #include "actors/session/core/tracer.h"
 #include "actors/session/batch/batch_numbers.h"
-#include "actors/session/batch/batch_share.h"
+#include "actors/session/batch/share.h"
 #include "kernels/op/base/table.h"
 
 bool

@@ -3,7 +3,7 @@
 #include "actors/session/build/build.h"
 #include "actors/session/core/face.h"
 #include "actors/session/core/tracer.h"
-#include "actors/session/batch/batch_share.h"
+#include "actors/session/batch/share.h"
 
 #include "kernels/op/base/table.h"
 
@@ -114,6 +114,21 @@ rille_trace_mean(struct rille_tensor *t, struct rille_tensor **out)
     int status = microbatch_mean(&s->context, t->val, &v);
     if (!status) *out = tensor_new(s, v, false);
     return build_settle(s, status);
+}
+
+int
+rille_micro_batch_result(struct rille_tensor *t)
+{
+    TRY(face_tensor(t, __func__));
+    struct val *v = t->val;
+    if (trace_microbatches(t->s) == 1) return 0;
+    enum batch_share share = batch_share_of(v);
+    if (share != SHARE_OTHER && share != SHARE_MAX && share != SHARE_MIN && share != SHARE_FROM_MEANS) return 0;
+    bool rows = share == SHARE_OTHER && v->type.ndim && v->type.dim[0] == t->s->trace.rows;
+    v->share = rows ? SHARE_ROWS : SHARE_MEAN;
+    v->rows = 0;
+    v->blocks = 1;
+    return 0;
 }
 
 const char *

@@ -382,7 +382,8 @@ call_once(const struct call_context *ctx, const struct op *op, const struct give
     TRY(autocast(ctx, op, *nin, in));
     TRY(attributes(op, g->nattrs, g->attrs, *nin, in, attr));
     trace_user_call(ctx->s, op, *nin, in, attr);
-    return build_call(ctx, op, *nin, in, attr, NULL, res);
+    TRY(build_call(ctx, op, *nin, in, attr, NULL, res));
+    return trace_user_results(ctx, op, *nin, in, op_nresult(op, attr), res);
 }
 
 /* Calls an operator on parts of a long list, and joins the results. */
@@ -415,8 +416,7 @@ has_batch_sizes(const struct op *op, const struct attr *sizes, const struct val 
 {
     int64_t total = type_numel(&v->type) * n, known = 1;
     bool open = false;
-    if (!(op->flags & OP_VIEW) || op->attr[0].kind != ATTR_INTS || op->attr[0].flags & ATTR_AXIS) return false;
-    if (n < 2 || !trace_per_microbatch(v)) return false;
+    if (!op_lists_sizes(op) || n < 2 || !trace_per_microbatch(v)) return false;
     for (int d = 0; d < sizes->n; d++) {
         if (sizes->list[d] < 0)
             open = true;

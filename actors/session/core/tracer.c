@@ -100,9 +100,16 @@ trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a)
 }
 
 void
-trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
+trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, struct attr *attr)
 {
     if (tracing(s)) s->trace.tracer->call(s, op, nin, in, attr);
+}
+
+int
+trace_user_results(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, int nout,
+                   struct val *const *out)
+{
+    return tracing(ctx->s) ? ctx->s->trace.tracer->results(ctx, op, nin, in, nout, out) : 0;
 }
 
 int

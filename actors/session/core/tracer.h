@@ -46,8 +46,13 @@ struct tracer {
     /* Called for each number that the user passes to an operator. Replaces the number by its value for the whole
      * batch. */
     void (*number)(struct rille_session *s, const struct op *op, struct rille_arg *a);
-    /* Called with operands and attributes of each call of the user, before its nodes are added. */
-    void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, const struct attr *attr);
+    /* Called with operands and attributes of each call of the user, before its nodes are added. May replace attributes
+     * by those for the whole batch. */
+    void (*call)(struct rille_session *s, const struct op *op, int nin, struct val *const *in, struct attr *attr);
+    /* Called with operands and results of each call of the user. E_PLAN: the results of all micro-batches do not make
+     * the result of the whole batch. */
+    int (*results)(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, int nout,
+                   struct val *const *out);
     /* Called when the user creates a tensor from values. May replace *data, the values. */
     int (*data)(struct rille_session *s, const struct type *t, const void **data);
     /* Called for each value from which the user calls backward. */
@@ -65,6 +70,7 @@ struct session_trace {
     int64_t nrandom; /* number of random calls in the trace so far */
     /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
     struct batch_numbers *numbers;
+    struct batch_calls *calls; /* calls of the function with the whole batch (batch/batch_calls.h); NULL: none */
     bool paused;
     bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
     bool whole;   /* true: this trace records the numbers that the function computes from the whole batch */
@@ -104,8 +110,9 @@ void trace_journal(struct rille_session *s, struct rille_tensor *t);
 bool trace_made(const struct rille_tensor *t);
 void trace_loss(struct rille_session *s, const struct val *y);
 void trace_number(struct rille_session *s, const struct op *op, struct rille_arg *a);
-void trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
-                     const struct attr *attr);
+void trace_user_call(struct rille_session *s, const struct op *op, int nin, struct val *const *in, struct attr *attr);
+int trace_user_results(const struct call_context *ctx, const struct op *op, int nin, struct val *const *in, int nout,
+                       struct val *const *out);
 int trace_data(struct rille_session *s, const struct type *t, const void **data);
 int trace_total(const struct call_context *ctx, struct val *v, struct val **out);
 

@@ -16,7 +16,7 @@
 #include "actors/session/run/collect.h"
 #include "actors/session/run/open_run.h"
 #include "actors/session/run/run.h"
-#include "actors/session/batch/batch_numbers.h"
+#include "actors/session/batch/batch_calls.h"
 #include "actors/session/step/compiled.h"
 
 #include "kernels/loaded/loaded.h"
@@ -246,7 +246,7 @@ forget_handles(struct rille_session *s)
 {
     struct forgotten f = {0};
     rille_trace_abort(s);
-    batch_numbers_end(s);
+    batch_calls_end(s);
     while (s->handles.graphs) {
         struct rille_graph *g = s->handles.graphs;
         forget(&f, "a graph", NULL);

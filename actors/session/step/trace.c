@@ -15,6 +15,7 @@
 #include "actors/session/core/tracer.h"
 #include "actors/session/run/collect.h"
 #include "actors/session/run/run.h"
+#include "actors/session/batch/batch_calls.h"
 #include "actors/session/batch/batch_numbers.h"
 #include "actors/session/batch/batch_result.h"
 #include "actors/session/batch/batch_share.h"
@@ -48,8 +49,7 @@ struct unfed_loss {
 struct batch_total {
     /* of: a per-micro-batch value; sum: its sum over the batch. Both pointers hold references. */
     struct val *of, *sum;
-    /* variable through which the step reads the sum; a separate step writes the variable before each call. The
-     * pointer holds a reference. */
+    /* variable (by reference) through which the step reads the sum; a separate step writes it before each call */
     struct rille_tensor *t;
     /* order of computation: 0 if the sum depends on no other total; else 1 + the highest level of the totals on
      * which the sum depends */
@@ -76,8 +76,7 @@ struct trace {
     struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
-    /* live numbers (values of user functions) that traced calls used, by reference; includes numbers that no node
-     * reads */
+    /* live numbers (values of user functions) that traced calls used, by reference; also those that no node reads */
     struct rille_live **ask;
     int32_t nask, ask_capacity;
 };
@@ -171,7 +170,8 @@ classify(struct rille_session *s, struct node *n)
         bool made_here = v && v->node && v->node->traced;
         if (v && !made_here && v->owner && v->owner->leaf && v->owner->nref > 0) note_variable(s->trace.now, v->owner);
     }
-    int axis = n->op->flags & OP_SOURCE && n->phase == PHASE_FORWARD ? batch_numbers_source(s, n) : -1;
+    int axis = batch_calls_rows(s, n);
+    if (n->op->flags & OP_SOURCE && n->phase == PHASE_FORWARD) TRY(batch_numbers_source(s, n, &axis));
     if (s->trace.pieces == 1) return 0;
     n->per_piece = axis >= 0 || draws_apart(s, n) ? 1 : 0;
     for (int i = 0; i < n->nin; i++) {
@@ -355,7 +355,7 @@ trace_end(struct rille_session *s)
     free(r);
     s->trace.now = NULL;
     s->trace.paused = s->trace.alone = false;
-    batch_numbers_end(s);
+    batch_calls_end(s);
 }
 
 /* Checks that an "auto" argument is not divided into micro-batches, because a planner may only choose layouts of
@@ -388,7 +388,8 @@ static const struct tracer tracer = {.operands = change_operands,
                                      .rows = batch_share_rows,
                                      .ungraded = microbatch_ungraded,
                                      .number = batch_numbers_next,
-                                     .call = batch_numbers_call,
+                                     .call = batch_calls_next,
+                                     .results = batch_calls_results,
                                      .data = batch_numbers_data,
                                      .loss = note_loss};
 
@@ -436,14 +437,13 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.planned = o->auto_parallel;
         s->trace.nrandom = 0;
         s->trace.whole = o->whole;
-        batch_numbers_begin(s);
+        batch_calls_begin(s);
         if (r->options.recompute) s->calls.region = s->calls.step_region = ++s->calls.nregion;
         make_inputs(s, type, nin, in, piece);
         s->trace.segments = segments_alike(&r->segments);
         s->trace.rows = nin && type[0].ndim ? type[0].dim[0] : 0;
     } else {
-        s->trace.whole = false;
-        batch_numbers_end(s);
+        batch_calls_end(s);
         segments_free(&r->segments);
         free(r->input);
         free(r->auto_input);
@@ -790,7 +790,7 @@ trace_compile(struct rille_session *s, int nout, struct rille_tensor *const *out
                            .outcome = ARENA_ARRAY(&s->calls.scratch, struct outcome, most),
                            .join = ARENA_ARRAY(&s->calls.scratch, bool, most)};
     *gp = NULL;
-    TRY(batch_numbers_same(s));
+    TRY(batch_calls_same(s));
     TRY(all_fed(s->trace.now));
     TRY(made_by(s, nout, out, &y));
     bool paused = rille_trace_pause(s, true);

@@ -243,15 +243,15 @@ raise_now(lua_State *L)
     return raise_core(L, NULL);
 }
 
-/* Calls the function once with the whole batch, to learn the numbers that the function computes from the batch's
- * size. The tensor operations that it calls are discarded. An error is ignored, because the trace that follows
- * reports it. */
-static void
+/* Calls the function once with the whole batch, to learn its calls, and the numbers that it computes from the batch's
+ * size. The tensor operations that it calls are discarded. Returns Lua's status code; after an error, pushes the
+ * error's message. */
+static int
 find_batch_numbers(lua_State *L, const struct step_call *c)
 {
     const struct rille_graph_options options = c->g->options;
     int64_t interrupts = shell_of(L)->ninterrupt;
-    if (options.micro_batches < 2) return;
+    if (options.micro_batches < 2) return 0;
     luaL_checkstack(L, c->last + 8, "graph");
     int top = lua_gettop(L);
     c->g->options = (struct rille_graph_options){.size = sizeof c->g->options, .whole = true};
@@ -261,7 +261,12 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     if (!failed) rille_trace_returned(shell_of(L)->session);
     rille_trace_abort(shell_of(L)->session);
     if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
-    lua_settop(L, top);
+    if (failed) {
+        luaL_tolstring(L, -1, NULL);
+        lua_replace(L, top + 1);
+    }
+    lua_settop(L, top + (failed != 0));
+    return failed;
 }
 
 /* The function's results are on the stack, above the pattern. Replaces each result that is a table with tensors
@@ -311,6 +316,19 @@ trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
     return lua_pcall(L, 0, 0, 0);
 }
 
+/* Raises an error: the function accepts one micro-batch, but not the whole batch. The error for the whole batch is at
+ * the top of the stack. */
+static int
+refuse_batch(lua_State *L, const struct step_call *c)
+{
+    return complain(
+        L,
+        "graph: with micro_batches = %d, the function accepts the rows of one micro-batch, but not those of "
+        "the whole batch; compute numbers of rows from x.shape[1], or make the call in "
+        "rille.per_micro_batch(fn). The error for the whole batch: %s",
+        (int)c->g->options.micro_batches, lua_tostring(L, -1));
+}
+
 /* Traces the function for a call. If the function fails, raises its error. */
 static struct rille_graph *
 trace_call(lua_State *L, struct step_call *c)
@@ -320,10 +338,15 @@ trace_call(lua_State *L, struct step_call *c)
     /* traces again, because the first call of the function may fill a cache and so record additional operations */
     for (bool again = false;; again = true) {
         lua_settop(L, c->pattern);
-        find_batch_numbers(L, c);
+        int failed = find_batch_numbers(L, c);
+        if (failed && again) refuse_batch(L, c);
         conditions_begin(L, c->pattern);
-        if (!trace_once(L, c, &made)) return made;
-        if (again || !rille_trace_differs(shell_of(L)->session)) lua_error(L);
+        if (!trace_once(L, c, &made)) {
+            if (!failed) return made;
+            rille_graph_free(&made);
+        } else if (again || !rille_trace_differs(shell_of(L)->session)) {
+            lua_error(L);
+        }
     }
 }
 
@@ -396,7 +419,7 @@ static bool
 begin_live(lua_State *L, struct step_call *c, int k)
 {
     luaL_checkstack(L, c->last + 8, "graph");
-    find_batch_numbers(L, c);
+    if (find_batch_numbers(L, c)) lua_pop(L, 1);
     lua_getiuservalue(L, 1, 2);
     lua_rawgeti(L, -1, k + 1);
     lua_getfield(L, -1, "conditions");
