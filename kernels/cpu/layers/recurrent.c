@@ -185,12 +185,12 @@ state_row(const struct view *v, int64_t row, int64_t t)
     return (float *)v->data + (row * v->dim[1] + t) * v->dim[2];
 }
 
-/* Sets a to a + x + bias, for n gates; bias NULL: none. */
+/* Sets sum to a + x + bias, for n gates; bias NULL: none. */
 VECTOR static void
-gates_add(int64_t n, const float *x, const float *bias, float *a)
+gates_add(int64_t n, const float *a, const float *x, const float *bias, float *sum)
 {
-    for (int64_t i = 0; bias && i < n; i++) a[i] = a[i] + x[i] + bias[i];
-    for (int64_t i = 0; !bias && i < n; i++) a[i] += x[i];
+    for (int64_t i = 0; bias && i < n; i++) sum[i] = a[i] + x[i] + bias[i];
+    for (int64_t i = 0; !bias && i < n; i++) sum[i] = a[i] + x[i];
 }
 
 /* Sets c to f c + i g, for n hidden units. a: the gates i, f, g, o. */
@@ -236,10 +236,10 @@ gru_state(int64_t n, const float *saved, float *h)
 }
 
 static void
-gru_row(int64_t n, const float *x, const float *bias, float *a, float *saved, float *h)
+gru_row(int64_t n, const float *x, const float *bias, const float *a, float *saved, float *h)
 {
-    gates_add(2 * n, x, bias, a);
-    vec_sigmoid(2 * n, a, saved);
+    gates_add(2 * n, a, x, bias, saved);
+    vec_sigmoid(2 * n, saved, saved);
     gru_candidate(n, a, x, bias, saved);
     vec_tanh(n, saved + 2 * n, saved + 2 * n);
     gru_state(n, saved, h);
@@ -266,13 +266,11 @@ forward_row(const struct recurrent_work *w, int64_t row, int64_t t, float *a, fl
         gru_row(r->hidden, x, bias, a, saved, h);
         return;
     }
-    gates_add(r->gates, x, bias, a);
-    if (r->cell != CELL_LSTM) {
+    gates_add(r->gates, a, x, bias, r->cell == CELL_LSTM ? saved : a);
+    if (r->cell == CELL_LSTM)
+        lstm_row(r->hidden, saved, c, h);
+    else
         plain_row(r->cell == CELL_RELU, r->hidden, a, h);
-        return;
-    }
-    lstm_row(r->hidden, a, c, h);
-    memcpy(saved, a, (size_t)r->gates * sizeof *a);
 }
 
 /* Stores the states of one row at position t. */
