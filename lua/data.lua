@@ -130,7 +130,7 @@ function data.image(path, given)
     if o.height or o.width then check.count(who, name, o[name]) end
   end
   local t = rille._image(check.path(who, "the name of a file", path), {placement = o.placement, sbp = o.sbp})
-  return o.height and rille.no_grad(function() return resample.resized(t, o.height, o.width) end) or t
+  return o.height and rille.no_grad(function() return resample.resized(who, t, o.height, o.width) end) or t
 end
 
 return check.names("data", data)

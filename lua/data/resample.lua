@@ -3,9 +3,12 @@
 -- columns.
 
 local rille = require "rille"
+local check = require "rille.base.check"
 local layout = require "rille.base.layout"
 
 local ONE <const> = 1 << 22
+local PIXELS <const> = 1 << 27 -- maximum number of pixels of a result; image.h has the same limit for files
+local WEIGHTS <const> = 1 << 25 -- maximum number of weights of an axis, old times new pixels; 0.5 GiB
 
 local resample = {}
 
@@ -79,17 +82,25 @@ end
 
 local function along_columns(x, filter, m) return along(x:transpose(2, 3), filter, m):transpose(2, 3) end
 
--- Resizes images (batch, channels, height, width) of f64 pixels from 0 to 255. Pillow 13 begins with the columns if
+-- Fails if images of a size, in pixels, cannot be resized to another size in reasonable memory. who: prefix of the message.
+local function check_sizes(who, old_height, old_width, height, width)
+  check.that(height <= PIXELS // width and height <= WEIGHTS // old_height and width <= WEIGHTS // old_width,
+    "%s: images of %d x %d pixels cannot be resized to %d x %d: the result must have at most %d pixels, and each side at most %d divided by the old side",
+    who, old_height, old_width, height, width, PIXELS, WEIGHTS)
+end
+
+-- Resizes images (batch, channels, height, width) of f64 pixels from 0 to 255. who: prefix of messages. Pillow 13 begins with the columns if
 -- many rows are removed; earlier versions always begin with the rows, and some pixels differ by one or two.
-function resample.resize(x, filter, height, width)
+function resample.resize(who, x, filter, height, width)
+  check_sizes(who, x.shape[3], x.shape[4], height, width)
   local fewer = x.shape[3] - height
   if fewer > 0 and fewer > 2 * (x.shape[4] - width) then return along(along_columns(x, filter, height), filter, width) end
   return along_columns(along(x, filter, width), filter, height)
 end
 
 -- Resizes one image, u8 (channels, height, width), by Pillow's cubic filter.
-function resample.resized(t, height, width)
-  return resample.resize(t:unsqueeze(0):to("f64"), resample.filters[3], height, width):squeeze(0):to("u8")
+function resample.resized(who, t, height, width)
+  return resample.resize(who, t:unsqueeze(0):to("f64"), resample.filters[3], height, width):squeeze(0):to("u8")
 end
 
 return resample

@@ -70,15 +70,18 @@ local function rotaries(c)
   return list
 end
 
--- Creates the embeddings, the blocks and the last norm. c: a complete description.
+-- Creates the embeddings, the blocks and the last norm. c: a complete description. An encoder adds positions before the
+-- projection embed_in, a decoder after it.
 function Decoder:build(c)
-  self.embed_tokens = nn.Embedding(c.vocab, c.embed_width or c.width)
-  if c.embed_width then self.embed_in = nn.Linear(c.embed_width, c.width, {bias = false}) end
-  if c.embed_norm then self.embed_norm = new_norm(c, c.width) end
-  if c.learned then self.positions = nn.Embedding(c.length + c.learned, c.width) end
+  local width = c.embed_width or c.width
+  self.embed_tokens = nn.Embedding(c.vocab, width)
+  if c.embed_width then self.embed_in = nn.Linear(width, c.width, {bias = not c.is_causal}) end
+  if c.is_causal then width = c.width end
+  if c.embed_norm then self.embed_norm = new_norm(c, width) end
+  if c.learned then self.positions = nn.Embedding(c.length + c.learned, width) end
   local rotary = rotaries(c)
   self.layers = {}
-  for i = 1, c.layers do self.layers[i] = Block(c, i, rotary[i]) end
+  for i = 1, c.groups or c.layers do self.layers[i] = Block(c, i, rotary[i]) end
   if not c.post_norm then self.norm = new_norm(c, c.width) end
 end
 

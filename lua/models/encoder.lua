@@ -13,6 +13,7 @@ local activations = require "rille.models.activations"
 local Decoder = require "rille.models.decoder"
 local new_norm = require "rille.models.norms"
 local sentences = require "rille.models.sentences"
+local Relative = require "rille.models.towers.relative"
 local towers = require "rille.models.towers.towers"
 
 local Encoder = Decoder:extend("models.encoder")
@@ -21,13 +22,16 @@ function Encoder:init(config)
   language.Model.init(self, config)
   local c = describe.complete(config)
   self:build(c)
-  if c.token_types then self.token_types = nn.Embedding(c.token_types, c.width) end
+  local narrow = c.embed_width or c.width
+  if c.token_types then self.token_types = nn.Embedding(c.token_types, narrow) end
+  if c.relative then self.relative = Relative(c.relative, c) end
   if not c.task then return end
-  self.task_dense = nn.Linear(c.width, c.width, {bias = c.task_bias})
-  if c.task_norm then self.task_norm = new_norm(c, c.width) end
+  local width = c.task == "masked" and narrow or c.width
+  self.task_dense = nn.Linear(c.width, width, {bias = c.task_bias})
+  if c.task_norm then self.task_norm = new_norm(c, width) end
   if c.task == "classes" then self.classifier = nn.Linear(c.width, c.classes) end
   if c.task ~= "masked" then return end
-  self.lm_head = nn.Linear(c.width, c.vocab, {bias = c.head_bias})
+  self.lm_head = nn.Linear(width, c.vocab, {bias = c.head_bias})
   nn.tie(self.embed_tokens, "weight", self.lm_head, "weight")
 end
 
@@ -59,15 +63,27 @@ local function embed(self, ids, types)
   local c, x = self.config, self.embed_tokens(ids)
   if self.positions then x = x + self.positions(rows_of(c, ids)) end
   if self.token_types then x = x + self.token_types(types or ids * 0) end
-  return self.embed_norm and self.embed_norm(x) or x
+  if self.embed_norm then x = self.embed_norm(x) end
+  return self.embed_in and self.embed_in(x) or x
+end
+
+-- Returns the mask of attention: true for keys that count, or numbers that are added to scores; nil: all keys count.
+local function mask_of(self, ids, mask)
+  mask = mask and mask:reshape{ids.shape[1], 1, 1, ids.shape[2]}
+  if not self.relative then return mask end
+  local n = ids.shape[2]
+  local bias = self.relative(rille.arange(n, replicated(ids)):reshape{1, n, 1}, n)
+  return mask and rille.where(mask, bias, -math.huge) or bias
 end
 
 function Encoder:features(ids, given)
   self:check_ids(ids)
   local how = inputs_of(self, ids, given)
-  local x = embed(self, ids, how.types)
-  local mask = how.mask and how.mask:reshape{ids.shape[1], 1, 1, ids.shape[2]}
-  for _, block in ipairs(self.layers) do x = block(x, mask) end
+  local x, mask = embed(self, ids, how.types), mask_of(self, ids, how.mask)
+  local each = self.config.layers // #self.layers
+  for _, block in ipairs(self.layers) do
+    for _ = 1, each do x = block(x, mask) end
+  end
   return self.norm and self.norm(x) or x
 end
 

@@ -712,6 +712,7 @@ static const struct subject {
     {"llmc", .format = &format_llmc},
     {"tokens", .take_file = take_tokens},
     {"tokenizer", .take_file = take_tokenizer},
+    {"tekken", .take_file = take_tokenizer},
     {"tiktoken", .take_file = take_tiktoken},
     {"files", .take = fuzz_files},
     {"sentencepiece", .take_file = take_sentencepiece},

@@ -1,18 +1,21 @@
--- readers.lua - tries random changes of valid texts on every reader that is written in Lua: chat templates, JSON, config.json,
--- adapter_config.json, GGUF files, tokenizers' files, requests of rille serve. A reader must accept the text or refuse
--- it by an error of its own, in little time.
+-- readers.lua - tries random changes of valid texts on every reader that is written in Lua: chat templates, JSON, config.json
+-- and the other files of a model's folder, GGUF files, tokenizers' files, tables, conversations, checkpoints, requests of
+-- rille serve. A reader must accept the text or refuse it by an error of its own, in little time.
 --
 --   READER=chat COUNT=1000000 build/release/rille t/hostile/readers.lua      so many texts on one reader
 --
 -- t/fuzz/fuzz.c does the same for readers in C.
 local tap = dofile("t/lib/tap.lua")
+local checkpoint = require "rille.checkpoint"
 local json = require "rille.json"
 local new_server = require "rille.serve.server"
+local prepare = require "rille.models.towers.prepare"
+local sentences = require "rille.models.sentences"
 local golden_chat = dofile("t/golden/text/chat.lua")
 local families = dofile("t/lib/families.lua")
 local gguf = dofile("t/lib/gguf.lua")
 
-local dir = tap.folder()
+local dir = tap.folder(true)
 local COUNT, ONE = tonumber(os.getenv("COUNT")) or 40, os.getenv("READER")
 local SECONDS <const> = 5 -- maximum processor time per text, s
 
@@ -41,7 +44,38 @@ local ways = {
   end,
 }
 
+local values = {"null", "true", "false", "-1", "0", "1", "0.5", "1e300", "9007199254740992", "-9223372036854775808", '""', '"x"', "{}", "[]", '[1, "x", null]',
+  '{"x": {}}', '"' .. ("y"):rep(300) .. '"'}
+
+-- Replaces, removes, moves or nests a value of a table of JSON.
+local function change_value(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end) -- the order of pairs() depends on the process
+  local key = keys[math.random(math.max(1, #keys))]
+  local value, way = t[key], math.random(8)
+  if key == nil then return end
+  if type(value) == "table" and value ~= json.null and way > 3 then return change_value(value) end
+  if way == 1 and type(key) == "string" then t[key] = nil
+  elseif way == 2 then t[key] = json.array{value}
+  elseif way == 3 then t[key] = t[keys[math.random(#keys)]]
+  elseif way == 4 and type(value) == "number" then t[key] = math.max(-1e300, math.min(1e300, value * ({-1, 2, 1000, 1 << 40, 0.5})[math.random(5)]))
+  else t[key] = json.decode(("[%s]"):format(values[math.random(#values)]))[1] end
+end
+
+-- Returns a JSON text with other values; any other text unchanged.
+local function changed_values(s)
+  local good, t = pcall(json.decode, s)
+  if not good or type(t) ~= "table" or t == json.null then return s end
+  for _ = 1, math.random(2) do change_value(t) end
+  return (json.encode(t):gsub("\n *", ""))
+end
+
 local function changed(s, other)
+  if s:find("^%s*[{%[]") and math.random(2) == 1 then
+    local new = changed_values(s)
+    if new ~= s then return new end
+  end
   for _ = 1, math.random(0, 1) * math.random(4) + 1 do
     if #s == 0 then return s end
     local a = math.random(#s)
@@ -52,14 +86,18 @@ end
 
 -- ---- the readers: each has texts, and a function that reads a text ----
 
+-- Name -> reader. read(text, i) reads a text that was made from texts[i].
 local readers = {}
+collectgarbage("generational") -- models are short-lived; 1.3 to 2 times as many texts per second
 
 local tokenizer = rille.tokenizer("t/golden/text/tokenizer.json")
 local conversation = {{role = "system", content = "be"}, {role = "user", content = "hello"}, {role = "assistant", content = "hi"}, {role = "user", content = "x"}}
 readers.chat = {texts = {}, read = function(text)
   tokenizer:chat(conversation, {template = text, add_generation_prompt = true, variables = {bos_token = "<s>", eos_token = "</s>"}})
 end}
-for _, text in tap.sorted(dofile("t/golden/text/chat-templates.lua")) do table.insert(readers.chat.texts, text) end
+for _, text in tap.sorted(dofile("t/golden/text/chat-templates.lua")) do
+  for _ = 1, #text < 1000 and 3 or 1 do table.insert(readers.chat.texts, text) end -- short texts are tried in less time
+end
 readers.messages = {texts = {}, read = function(text) tokenizer:chat(text, {template = readers.chat.texts[1]}) end}
 for _, c in ipairs(golden_chat.conversations) do table.insert(readers.messages.texts, c.text) end
 
@@ -75,26 +113,86 @@ local function of_file(path, texts, read)
   end}
 end
 
-local entries = {}
-for _, entry in ipairs(dofile("t/golden/models/families.lua")) do entries[entry.name] = entry end
-local configs = {}
-for _, name in ipairs{"llama", "qwen2", "gemma2", "mixtral", "deepseek_v3"} do
-  if entries[name] then configs[#configs + 1] = entries[name].config end
-end
-local base, adapter = dir .. "/base", dir .. "/adapter"
-os.execute(("mkdir '%s' '%s'"):format(base, adapter))
-families.write(entries.llama, base)
-readers.config = of_file(base .. "/config.json", configs, function() rille.models.load(base) end)
+-- ---- readers of a model's folder ----
 
+-- Returns a reader of config.json in folders of entries of a golden list (families.lua).
+local function of_configs(golden, names)
+  local texts, dirs = {}, {}
+  for _, entry in ipairs(golden) do
+    if names[entry.name] then
+      local at = ("%s/%s"):format(dir, entry.name:gsub(" ", "-"))
+      os.execute(("mkdir '%s'"):format(at))
+      families.write(entry, at)
+      dirs[#dirs + 1], texts[#texts + 1] = at, entry.config
+    end
+  end
+  return {texts = texts, read = function(text, i)
+    tap.write(dirs[i] .. "/config.json", text)
+    rille.models.load(dirs[i])
+  end}
+end
+
+local function set(list)
+  local t = {}
+  for _, name in ipairs(list) do t[name] = true end
+  return t
+end
+
+local golden_families, encoders, towers = dofile("t/golden/models/families.lua"), dofile("t/golden/models/encoders.lua"), dofile("t/golden/models/towers.lua")
+readers.config = of_configs(golden_families, set{"llama", "qwen2", "gemma2", "mixtral", "deepseek_v3"})
+readers.encoders = of_configs(encoders, set{"bert", "roberta classes", "distilbert base", "modernbert"})
+readers.towers = of_configs(towers, set{"vit", "dinov2", "clip", "siglip vision", "t5", "whisper", "resnet", "convnextv2"})
+
+-- The files beside config.json are read by the functions that models.load calls for them, because a load costs more.
+os.execute(("mkdir -p '%s/pooling/1_Pooling' '%s/modules/1_Pooling'"):format(dir, dir))
+tap.write(dir .. "/pooling/modules.json", '[{"type": "x.Transformer", "path": ""}, {"type": "x.Pooling", "path": "1_Pooling"}]')
+readers.pooling = of_file(dir .. "/pooling/1_Pooling/config.json", {'{"word_embedding_dimension": 32, "pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}',
+  '{"pooling_mode": "mean"}'}, function() sentences.read(dir .. "/pooling") end)
+tap.write(dir .. "/modules/1_Pooling/config.json", '{"pooling_mode": "mean"}')
+readers.modules = of_file(dir .. "/modules/modules.json", {'[{"idx": 0, "type": "x.Transformer", "path": ""}, {"idx": 1, "type": "x.Pooling", "path": "1_Pooling"}, {"type": "x.Normalize", "path": "2"}]'},
+  function() sentences.read(dir .. "/modules") end)
+
+for _, entry in ipairs(towers) do
+  if entry.name == "whisper" then
+    local _, kind = require("rille.models.loading.kinds").of("whisper")
+    local contents = rille.io.contents(dir .. "/whisper/model.safetensors")
+    readers.generation = of_file(dir .. "/whisper/generation_config.json", {'{"suppress_tokens": [16, 27, -1], "begin_suppress_tokens": [3], "eos_token_id": [1, 2],' ..
+      '"decoder_start_token_id": 4, "forced_decoder_ids": [[1, 5]]}'}, function() kind.from_config(families.words(entry), contents, dir .. "/whisper") end)
+  end
+end
+
+local picture, vision = rille.zeros({3, 20, 18}, {dtype = "u8"}), rille.models.load(dir .. "/vit")
+readers.pictures = of_file(dir .. "/vit/preprocessor_config.json", {'{"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 16}, "crop_size": ' ..
+  '{"height": 16, "width": 16}, "do_center_crop": true, "do_resize": true, "resample": 3, "image_mean": [0.5, 0.5, 0.5], "image_std": [1, 0.5, 0.5], "rescale_factor": 0.004}',
+  '{"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}, "crop_pct": 0.9}', '{"feature_extractor_type": "ViTFeatureExtractor", "size": 8}'}, function()
+  vision.config.pixels = prepare.read(dir .. "/vit")
+  vision:prepare(picture)
+end)
+
+local base, adapter = dir .. "/llama", dir .. "/adapter"
+os.execute(("mkdir '%s'"):format(adapter))
 local plain = rille.models.load(base)
+plain:save(dir .. "/sharded", {max_shard_size = "2KB"})
+readers.index = of_file(dir .. "/sharded/model.safetensors.index.json", {tap.read(dir .. "/sharded/model.safetensors.index.json")}, function()
+  rille.load(dir .. "/sharded")
+end)
+
 local lora = dofile("t/golden/models/lora.lua")[1]
 assert(lora.family == "llama")
-local parts = {}
+local parts, without = {}, plain
 for _, one in ipairs(lora.tensors) do parts[one[1]] = rille.ones(one[2]) end
 rille.save(adapter .. "/adapter_model.safetensors", parts)
 readers.adapter = of_file(adapter .. "/adapter_config.json", {lora.config}, function()
-  rille.models.lora(rille.models.load(base), adapter)
+  local model = without or rille.models.load(base)
+  without = nil -- the model has adapters if the call succeeds
+  local good, why = pcall(rille.models.lora, model, adapter)
+  if not good then
+    without = model
+    error(why, 0)
+  end
 end)
+
+-- ---- readers of other files ----
 
 local model_of_gguf = dofile("t/golden/models/gguf_files.lua")[1]
 gguf.write(dir .. "/x.gguf", model_of_gguf.metadata, tap.list(gguf.tensors(model_of_gguf, rille.load(base .. "/model.safetensors")),
@@ -117,6 +215,26 @@ end
 readers.tekken = of_file(dir .. "/tekken.json", {json.encode{config = {pattern = "\\w+|\\s+", default_vocab_size = #ranks + 2, default_num_special_tokens = 2},
   special_tokens = {{rank = 0, token_str = "<unk>", is_control = true}, {rank = 1, token_str = "<s>", is_control = true}}, vocab = ranks}}, rille.tokenizer)
 readers.tiktoken = of_file(dir .. "/x.tiktoken", {table.concat(lines)}, function(path) rille.tokenizer(path, {pattern = "cl100k"}) end)
+
+readers.csv = of_file(dir .. "/x.csv", {'a,b,"c, d"\n1,2.5,-3e4\n4,nan,"6"\n', "1,2\n3,4\r\n5,6\n"}, function(path) rille.data.csv(path, {header = true}) end)
+readers.chats = of_file(dir .. "/x.jsonl", {'{"prompt": "hello ", "completion": "world"}\n', json.encode{messages = conversation}:gsub("\n *", "") .. "\n"}, function(path)
+  rille.data.chats(path, {tokenizer = tokenizer, length = 16, template = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}"})
+end)
+readers.template = of_file(dir .. "/tokenizer_config.json", {json.encode{chat_template = readers.chat.texts[1], bos_token = "<s>", eos_token = {content = "</s>"}}}, function()
+  rille.tokenizer(dir .. "/small.json"):chat(conversation, {add_generation_prompt = true})
+end)
+
+do -- the state in a checkpoint; the checksum of checkpoint files would refuse every change
+  local net = rille.nn.Linear(2, 2)
+  local opt, contents = rille.optim.Adam(net:parameters()), {}
+  local all = {model = net, optimizer = opt, data = rille.data.loader{rille.zeros{4, 2}, batch = 2}}
+  local text, tensors = checkpoint._state("x", all, {a = {1, 2, "b"}})
+  for name, t in pairs(tensors) do table.insert(contents, {name = name, shape = t.shape, dtype = t.dtype}) end
+  readers.checkpoint = {texts = {text}, read = function(changed_text)
+    local good, why = checkpoint._restore("x", "x", changed_text, contents, all, function() return tensors end)
+    if not good then error(why, 0) end
+  end}
+end
 
 -- Requests: an answer with the status 500 is a fault of the server.
 do
@@ -142,8 +260,12 @@ do
     tools = {{type = "function", ["function"] = {name = "f", parameters = {type = "object", properties = {a = {type = "integer"}}}}}}, tool_choice = "auto",
     response_format = {type = "json_object"}, logit_bias = {["5"] = 1}, n = 1, seed = 3}
   local completion = json.encode{model = "m", prompt = {"a", "b"}, max_tokens = 1, logprobs = 1, top_p = 0.5, presence_penalty = 0.1}
+  local schema = json.encode{model = "m", messages = {{role = "user", content = {{type = "text", text = "a"}}}}, max_tokens = 1, response_format = {type = "json_schema",
+    json_schema = {name = "s", strict = true, schema = {type = "object", required = {"a", "b"}, additionalProperties = false, ["$defs"] = {d = {enum = {1, "x", json.null}}},
+      properties = {a = {type = "array", items = {["$ref"] = "#/$defs/d"}, maxItems = 3}, b = {anyOf = {{type = "string", pattern = "^[a-c]{2,4}$"}, {type = "number", minimum = 0.5, maximum = 9}}},
+        c = {type = "string", format = "date", minLength = 1}}}}}}
   local id = 0
-  readers.serve = {texts = {chat, completion}, read = function(text)
+  readers.serve = {texts = {chat, completion, schema}, read = function(text)
     id, status, server.closing = id + 1, nil, nil
     request = {id, "POST", text:find("prompt", 1, true) and "/v1/completions" or "/v1/chat/completions", "application/json", text}
     server:run(function() return not request and next(server.calls) == nil end)
@@ -171,9 +293,10 @@ for name, reader in tap.sorted(readers) do
   if not ONE or ONE == name then
     local found, accepted, began = {}, 0, os.clock()
     for _ = 1, COUNT do
-      local text = changed(reader.texts[math.random(#reader.texts)], reader.texts[math.random(#reader.texts)])
+      local i = math.random(#reader.texts)
+      local text = changed(reader.texts[i], reader.texts[math.random(#reader.texts)])
       local before = os.clock()
-      local good, why = pcall(reader.read, text)
+      local good, why = pcall(reader.read, text, i)
       local fault = fault_of(good, why, os.clock() - before)
       accepted = accepted + (good and 1 or 0)
       if fault and #found < 5 then found[#found + 1] = ("%s\nof %q"):format(fault, text) end

@@ -218,11 +218,12 @@ function tap.numel(shape)
   return n
 end
 
--- Returns a new empty folder, which done() removes.
+-- Returns a new empty folder, which done() removes. in_memory: true places the folder in shared memory, if the system has it.
 local folders = {}
-function tap.folder()
+function tap.folder(in_memory)
   local path = os.tmpname()
   os.remove(path)
+  if in_memory and io.open("/dev/shm") then path = path:gsub("^.*/", "/dev/shm/") end
   os.execute(("mkdir '%s'"):format(path))
   folders[#folders + 1] = path
   return path

@@ -13,6 +13,9 @@ local function integers(name, from, to)
   return rille.tensor(list, {dtype = "i64"}):reshape{golden.rows, golden.length}
 end
 
+local named = {} -- entry by name
+for _, entry in ipairs(golden) do named[entry.name] = entry end
+
 local counts = rille.arange(golden.length):reshape{1, golden.length}:lt(rille.tensor({{golden.length}, {golden.second}}, {dtype = "i64"}))
 
 local function inputs(entry)
@@ -81,7 +84,7 @@ local MODULES = [=[[{"idx": 0, "name": "0", "path": "", "type": "sentence_transf
 local NORMALIZE = ', {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}'
 
 tap.group("sentences", function()
-  local at, entry = dir .. "/sentences", golden[3]
+  local at, entry = dir .. "/sentences", named["bert base"]
   families.write(entry, at)
   os.execute(("mkdir '%s/1_Pooling'"):format(at))
   local ids, given = inputs(entry)
@@ -112,7 +115,7 @@ tap.group("sentences", function()
 end)
 
 tap.group("other files", function()
-  local at, entry = dir .. "/old", golden[1]
+  local at, entry = dir .. "/old", named.bert
   families.write(entry, at)
   local ids, given = inputs(entry)
   local want, old = rille.models.load(at)(ids, given), {}
@@ -122,17 +125,38 @@ tap.group("other files", function()
   old["bert.pooler.dense.weight"], old["cls.seq_relationship.weight"] = rille.ones{32, 32}, rille.ones{2, 32}
   rille.save(at .. "/model.safetensors", old)
   tap.is(rille.models.load(at)(ids, given):totable(), want:totable(), "old names of norms, and heads of pretraining, are accepted")
-  families.write(golden[3], at)
+  families.write(named["bert base"], at)
   local small = rille.models.load(at, {quantize = "int8"})
   small:save(at)
   tap.is(rille.models.load(at):embed(ids, {pooling = "pooler"}):totable(), small:embed(ids, {pooling = "pooler"}):totable(),
     "int8 weights are saved and loaded")
 end)
 
+tap.group("other configs", function()
+  local at, e = dir .. "/other", named["electra base"]
+  families.write(e, at)
+  local ids, given = inputs(e)
+  local want, whole, words = rille.models.load(at)(ids, given):totable(), {}, families.words(e)
+  for name, t in pairs(rille.load(at .. "/model.safetensors")) do whole["electra." .. name] = t end
+  whole["discriminator_predictions.dense.weight"] = rille.ones{32, 32}
+  rille.save(at .. "/model.safetensors", whole)
+  words.architectures = {"ElectraForPreTraining"}
+  families.write_words(words, at)
+  tap.is(rille.models.load(at)(ids, given):totable(), want, "a discriminator of Electra is loaded without its head")
+  words.hidden_act = nil
+  families.write_words(words, at)
+  tap.is(rille.models.load(at)(ids, given):totable(), want, "an encoder's activation is gelu by default, as in transformers")
+  families.write(named.albert, at)
+  words = families.words(named.albert)
+  words.num_hidden_groups = 3
+  families.write_words(words, at)
+  tap.fails(function() rille.models.load(at) end, {"num_hidden_groups must divide num_hidden_layers = 2", "found 3 and 1"}, "groups that do not divide the layers")
+end)
+
 tap.group("arguments", function()
   local at = dir .. "/arguments"
-  families.write(golden[9], at)
-  local model, ids = rille.models.load(at), inputs(golden[9])
+  families.write(named.distilbert, at)
+  local model, ids = rille.models.load(at), inputs(named.distilbert)
   tap.fails(function() model(ids, {mask = ids:slice(1, 0, 3)}) end, {"mask must be a tensor {2, 24}, the shape of ids, found {2, 3}"}, "a mask of another shape")
   tap.fails(function() model(ids, {types = ids}) end, {"the model has no token types"}, "types for a model without them")
   tap.fails(function() model:embed(ids, {pooling = "pooler"}) end, {"unknown pooling \"pooler\"; expected one of: cls, max, mean"}, "a pooler for a model without one")

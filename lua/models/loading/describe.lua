@@ -21,6 +21,9 @@
 -- Choices of encoders (encoder.lua):
 --   is_causal     false: every position attends to all; windows then count keys on each side
 --   post_norm     norms come after the sums, and the model has no last norm; first_bare: the first block has no norm1
+--   embed_width   width of the table; positions, token types and embed_norm have this width, too
+--   groups        number of blocks; each is applied layers / groups times in turn
+--   relative      learned numbers for the distances of positions, which are added to scores (relative.lua)
 --   token_types   number of token types; padding: id whose positions do not count, for learned positions
 --   task          what follows the blocks: "masked" (logits of ids), "classes" (of texts), "pooled" (a vector), or nil
 --   classes       number of classes; class_pooling: "cls" or "mean"
@@ -38,7 +41,7 @@ describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias",
   "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent",
     "embed_scale",
   "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied", "is_causal", "post_norm", "first_bare",
-  "token_types", "padding", "task", "classes", "class_pooling", "task_activation", "task_norm", "task_bias", "pooling", "normalise"}
+  "groups", "relative", "token_types", "padding", "task", "classes", "class_pooling", "task_activation", "task_norm", "task_bias", "pooling", "normalise"}
 
 local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false,
   out_bias = false,
@@ -598,16 +601,17 @@ end
 -- ---- describing encoders, by model_type ----
 
 -- Sets the task from the class name in `architectures`. stem: the class name without its ending, such as Bert; pools:
--- true if the base model has a pooler.
-local function set_task(d, c, stem, pools)
+-- true if the base model has a pooler. other: a class whose head is ignored.
+local function set_task(d, c, stem, pools, other)
   local name = (c.architectures or {})[1] or stem .. "Model"
   local tasks = {[stem .. "Model"] = pools and "pooled" or "none", [stem .. "ForMaskedLM"] = "masked",
     [stem .. "ForSequenceClassification"] = "classes"}
+  if other then tasks[other] = "none" end
   local task = tasks[name]
   check.that(task, "architectures: unknown class %s; expected one of: %s", check.quoted(name),
     table.concat(check.sorted_keys(tasks), ", "))
   d.task, d.task_activation, d.task_bias = task ~= "none" and task or nil, "tanh", true
-  d.is_causal, d.norm = false, "layer"
+  d.is_causal, d.norm, d.activation = false, "layer", d.activation or "gelu"
   check.that(not c.is_decoder, "is_decoder must be false, because the model is loaded as an encoder")
   if task == "masked" then
     d.task_activation, d.task_norm, d.head_bias = d.activation, true, true
@@ -632,6 +636,28 @@ function families.bert(d, c)
   learn_positions(d, c)
   d.token_types = c.type_vocab_size or 2
 end
+
+-- Sets the width of the embeddings, if it is not the model's. always: the file has a projection even for equal widths.
+local function embed_narrow(d, c, always)
+  local size = check.count("the ids", "embedding_size", c.embedding_size or 128)
+  if always or size ~= d.width then d.embed_width = size end
+  d.token_types = c.type_vocab_size or 2
+end
+function families.electra(d, c)
+  set_task(d, c, "Electra", false, "ElectraForPreTraining")
+  learn_positions(d, c)
+  embed_narrow(d, c)
+  d.task_activation = "gelu"
+end
+function families.albert(d, c)
+  d.activation = d.activation or "gelu_new"
+  set_task(d, c, "Albert", true, "AlbertForPreTraining")
+  learn_positions(d, c)
+  embed_narrow(d, c, true)
+  d.groups = check.count("the layers", "num_hidden_groups", c.num_hidden_groups or 1)
+  check.that(d.layers % d.groups == 0 and (c.inner_group_num or 1) == 1,
+    "num_hidden_groups must divide num_hidden_layers = %d, and inner_group_num must be 1; found %d and %s", d.layers, d.groups, check.shown(c.inner_group_num))
+end
 function families.distilbert(d, c)
   d.activation = c.activation or "gelu"
   set_task(d, c, "DistilBert")
@@ -654,6 +680,12 @@ local function roberta(stem)
 end
 families.roberta, families["xlm-roberta"], families.camembert = roberta "Roberta", roberta "XLMRoberta", roberta "Camembert"
 
+function families.mpnet(d, c)
+  roberta "MPNet"(d, c)
+  d.token_types, d.relative = nil, {buckets = c.relative_attention_num_buckets or 32, distance = 128}
+  check.that(d.relative.buckets == 32, "relative_attention_num_buckets must be 32, found %s", check.shown(d.relative.buckets))
+end
+
 function families.modernbert(d, c)
   set_task(d, c, "ModernBert")
   local every_n = c.global_attn_every_n_layers or 3
@@ -671,12 +703,12 @@ function families.modernbert(d, c)
   rotate(d, c, {theta = c.global_rope_theta or 160000.0, local_theta = c.local_rope_theta or 10000.0})
 end
 
-local encoders = {modernbert = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true}
+local encoders = {albert = true, electra = true, mpnet = true, modernbert = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true}
 
 -- Model types whose head shares the embedding table by default; config.json may override that.
 local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
   cohere2 = true, opt = true, bloom = true, falcon = true,
-  bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
+  albert = true, electra = true, mpnet = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
   minicpm3 = true, granite_swa = true, biogpt = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 

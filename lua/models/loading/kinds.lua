@@ -41,7 +41,7 @@ local function complete_encoder(d, contents, dir)
   if d.task == "pooled" then
     d.task = nil
     for _, entry in ipairs(contents) do
-      if entry.name:find("pooler%.dense%.weight$") or entry.name:find("^task_dense%.") then d.task = "pooled" end
+      if entry.name:find("pooler%.dense%.weight$") or entry.name:find("pooler%.weight$") or entry.name:find("^task_dense%.") then d.task = "pooled" end
     end
   end
   d.pooling, d.normalise = sentences.read(dir)

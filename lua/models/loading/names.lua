@@ -130,6 +130,18 @@ families.roberta, families["xlm-roberta"], families.camembert = roberta, roberta
 families.bert = bert_names("bert.", {head = "cls.predictions.decoder", bias = "cls.predictions.bias",
   masked = {dense = "cls.predictions.transform.dense", norm = "cls.predictions.transform.LayerNorm"},
   classes = {dense = "bert.pooler.dense", out = "classifier"}})
+families.electra = bert_names("electra.", {embed_in = "electra.embeddings_project", head = "generator_lm_head", bias = "generator_lm_head.bias",
+  masked = {dense = "generator_predictions.dense", norm = "generator_predictions.LayerNorm"},
+  classes = {dense = "classifier.dense", out = "classifier.out_proj"}})
+families.albert = bert_names("albert.", {embed_in = "albert.encoder.embedding_hidden_mapping_in",
+  layer = "albert.encoder.albert_layer_groups.%d.albert_layers.0.", norm1 = "attention.LayerNorm", norm2 = "full_layer_layer_norm",
+  q = "attention.query", k = "attention.key", v = "attention.value", out = "attention.dense", up = "ffn", down = "ffn_output",
+  head = "predictions.decoder", bias = "predictions.bias", pooled = {dense = "albert.pooler"},
+  masked = {dense = "predictions.dense", norm = "predictions.LayerNorm"}, classes = {dense = "albert.pooler", out = "classifier"}})
+families.mpnet = bert_names("mpnet.", {relative = "mpnet.encoder.relative_attention_bias", norm1 = "attention.LayerNorm",
+  q = "attention.attn.q", k = "attention.attn.k", v = "attention.attn.v", out = "attention.attn.o",
+  head = "lm_head.decoder", bias = "lm_head.bias", masked = {dense = "lm_head.dense", norm = "lm_head.layer_norm"},
+  classes = {dense = "classifier.dense", out = "classifier.out_proj"}})
 families.distilbert = bert_names("distilbert.", {layer = "distilbert.transformer.layer.%d.", q = "attention.q_lin",
   k = "attention.k_lin", v = "attention.v_lin", out = "attention.out_lin", norm1 = "sa_layer_norm", norm2 = "output_layer_norm",
   up = "ffn.lin1", down = "ffn.lin2", head = "vocab_projector", bias = "vocab_projector.bias",
@@ -145,12 +157,15 @@ families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.
 -- Family -> prefix of all names. The prefix is optional, because files of the base model lack it.
 names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
   gpt_neo = "transformer.", gpt_bigcode = "transformer.", exaone = "transformer.", codegen = "transformer.",
-  biogpt = "biogpt.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
+  biogpt = "biogpt.", albert = "albert.", electra = "electra.", mpnet = "mpnet.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
   ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model."}
 
 -- Family -> patterns of names to ignore: buffers, second names of biases, and heads for pretraining tasks.
 local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."}
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
+  mpnet = {"position_ids$", "lm_head%.decoder%.bias$", "^mpnet%.pooler%."},
+  electra = {"position_ids$", "^generator_lm_head%.weight$", "^discriminator_predictions%."},
+  albert = {"position_ids$", "^predictions%.decoder%.bias$", "^sop_classifier%.", "^albert%.pooler%.", "^predictions%."},
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
 
 -- Returns the naming rows {theirs, ours, ...} for a layer's experts. at: the layer's prefix in the file; our: the
@@ -267,7 +282,7 @@ end
 -- of the file; base: prefix of Rille's names.
 function names.blocks(c, n, rows, base)
   local add, pair, norm = names.writer(c, rows)
-  for i = 0, c.layers - 1 do
+  for i = 0, (c.groups or c.layers) - 1 do
     local at, our = n.layer:format(i), ("%slayers.%d."):format(base, i)
     for k = 1, 4 do
       local theirs, ours = n["norm" .. k] and at .. n["norm" .. k], our .. "norm" .. k
@@ -313,14 +328,15 @@ function names.rows(family, config, given)
   local add, pair, norm = names.writer(c, rows)
   pair(n.embed, {"embed_tokens"})
   if c.embed_width then
-    pair(n.embed_in, {"embed_in"})
-    pair(n.embed_out, {"embed_out"})
+    pair(n.embed_in, {"embed_in"}, not c.is_causal)
+    if c.is_causal then pair(n.embed_out, {"embed_out"}) end
   end
   if c.learned then pair(n.positions, {"positions"}) end
   if c.embed_norm then norm(n.embed_norm, "embed_norm") end
   names.blocks(c, n, rows, "")
   if not c.is_causal then
     if c.token_types then pair(n.token_types, {"token_types"}) end
+    if c.relative then pair(n.relative, {"relative"}) end
     task_rows(c, n, pair, norm)
   end
   if c.is_causal or c.task == "masked" then

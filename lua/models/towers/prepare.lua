@@ -31,6 +31,8 @@ end
 
 -- ---- completing the description of images ----
 
+local MOST <const> = 8192 -- maximum height and width of prepared images, pixels
+
 local function square(n) return {height = n, width = n} end
 
 local half = {0.5, 0.5, 0.5}
@@ -65,15 +67,19 @@ local function defaults_of(who, d, model_type)
   return all
 end
 
--- Returns a size as {height =, width =} or {shortest_edge =}. like: the default, which decides the meaning of one number.
+-- Returns a size as {height =, width =} or {shortest_edge =}. like: the default, which decides the meaning of one number; nil:
+-- the size must be {height =, width =}.
 local function size_of(who, word, value, like)
   if math.type(value) == "integer" then value = like and like.shortest_edge and {shortest_edge = value} or square(value) end
   local t = type(value) == "table" and value or {}
-  local counts = t.shortest_edge and {"shortest_edge"} or {"height", "width"}
-  check.that(type(value) == "table" and (t.shortest_edge or t.height and t.width) and not t.longest_edge,
-    "%s: %s: %s must be {height, width} or {shortest_edge}, found %s", who, FILE, word,
+  local counts = t.shortest_edge and like and {"shortest_edge"} or {"height", "width"}
+  check.that(type(value) == "table" and t[counts[1]] and t[counts[#counts]] and not t.longest_edge,
+    "%s: %s: %s must be %s, found %s", who, FILE, word, like and "{height, width} or {shortest_edge}" or "{height, width}",
     type(value) == "table" and "keys " .. table.concat(check.sorted_keys(value), ", ") or check.shown(value))
-  for _, name in ipairs(counts) do check.count(who, ("%s: %s.%s"):format(FILE, word, name), t[name]) end
+  for _, name in ipairs(counts) do
+    check.count(who, ("%s: %s.%s"):format(FILE, word, name), t[name])
+    check.that(t[name] <= MOST, "%s: %s: %s.%s must be at most %d, found %d", who, FILE, word, name, MOST, t[name])
+  end
   return t
 end
 
@@ -99,6 +105,8 @@ local function described(who, own, model_type, channels)
   if d.do_resize then d.size = size_of(who, "size", d.size, square_or_not) end
   if d.do_center_crop then d.crop_size = size_of(who, "crop_size", d.crop_size) end
   check.positive(who, FILE .. ": rescale_factor", d.rescale_factor)
+  check.that(d.crop_pct == nil or type(d.crop_pct) == "number" and d.crop_pct >= 0.1 and d.crop_pct <= 1,
+    "%s: %s: crop_pct must be a number from 0.1 to 1, found %s", who, FILE, check.shown(d.crop_pct))
   d.mean, d.std = by_channel(who, "image_mean", d.image_mean, channels), by_channel(who, "image_std", d.image_std, channels)
   return d
 end
@@ -136,14 +144,14 @@ end
 
 local function cropped(x, size) return cut(cut(x, 2, size.height), 3, size.width) end
 
-local function prepared(d, x)
+local function prepared(who, d, x)
   x = x:to("f64")
   local function channels(list)
     return rille.tensor(list, {dtype = "f64", placement = x.placement, sbp = layout.replicated(x.placement)}):reshape{1, #list, 1, 1}
   end
   if d.do_resize then
     local height, width, crop = sizes(d, x.shape[3], x.shape[4])
-    x = resample.resize(x, resample.filters[d.resample], height, width)
+    x = resample.resize(who, x, resample.filters[d.resample], height, width)
     if crop then x = cropped(x, crop) end
   end
   if d.do_center_crop then x = cropped(x, d.crop_size) end
@@ -161,7 +169,7 @@ function prepare.images(model, images)
     "%s: images must be a tensor u8 (batch, channels, height, width) or (channels, height, width), found %s", who,
     layout.is_tensor(images) and ("%s{%s}"):format(images.dtype, table.concat(images.shape, ", ")) or check.shown(images))
   local x = images.ndim == 3 and images:unsqueeze(0) or images
-  return rille.no_grad(prepared, described(who, own, model.kind.name, x.shape[2]), x)
+  return rille.no_grad(prepared, who, described(who, own, model.kind.name, x.shape[2]), x)
 end
 
 return prepare

@@ -40,7 +40,6 @@ bpe_init(struct bpe *b)
 {
     *b = (struct bpe){0};
     for (int i = 0; i < 256; i++) b->byte[i] = NO_TOKEN;
-    b->cache = must_alloc(sizeof *b->cache * CACHE);
 }
 
 void
@@ -375,6 +374,7 @@ bpe_encode(struct bpe *b, const uint8_t *piece, size_t n, struct ids *out)
         encode_word_piece(b, piece, n, out);
         return;
     }
+    if (!b->cache) b->cache = must_alloc(sizeof *b->cache * CACHE);
     struct cached_piece *c = &b->cache[token_hash(piece, n) & (CACHE - 1)];
     if (c->n == n && !memcmp(c->bytes, piece, n)) {
         for (int i = 0; i < c->nid; i++) ids_add(out, c->id[i]);

@@ -45,6 +45,15 @@ ENTRIES = {
     "roberta base": ("", lambda: T.RobertaConfig(**BERT)),
     "xlm-roberta": ("MaskedLM", lambda: T.XLMRobertaConfig(**{**BERT, "type_vocab_size": 1})),
     "camembert": ("MaskedLM", lambda: T.CamembertConfig(**{**BERT, "type_vocab_size": 1})),
+    "electra": ("MaskedLM", lambda: T.ElectraConfig(**BERT, embedding_size=16)),
+    "electra classes": ("SequenceClassification", lambda: T.ElectraConfig(id2label=LABELS, **BERT, embedding_size=16)),
+    "electra base": ("", lambda: T.ElectraConfig(**BERT, embedding_size=32)),
+    "albert": ("MaskedLM", lambda: T.AlbertConfig(**BERT, embedding_size=16)),
+    "albert classes": ("SequenceClassification", lambda: T.AlbertConfig(id2label=LABELS, **{**BERT, "num_hidden_layers": 4}, embedding_size=16, num_hidden_groups=2)),
+    "albert base": ("", lambda: T.AlbertConfig(**BERT, embedding_size=32)),
+    "mpnet": ("MaskedLM", lambda: T.MPNetConfig(**BERT)),
+    "mpnet classes": ("SequenceClassification", lambda: T.MPNetConfig(id2label=LABELS, **BERT)),
+    "mpnet base": ("", lambda: T.MPNetConfig(**BERT)),
     "distilbert": ("MaskedLM", lambda: T.DistilBertConfig(**SMALL)),
     "distilbert classes": ("SequenceClassification", lambda: T.DistilBertConfig(**SMALL)),
     "distilbert base": ("", lambda: T.DistilBertConfig(**SMALL)),
@@ -66,7 +75,7 @@ def inputs(config):
     ids[1, SECOND:] = config.pad_token_id
     words = dict(input_ids=ids, attention_mask=mask)
     kinds = getattr(config, "type_vocab_size", 0)
-    if kinds > 1 and config.model_type == "bert":
+    if kinds > 1 and config.model_type in ("bert", "electra", "albert"):
         words["token_type_ids"] = torch.tensor(((spread("types", ROWS * LENGTH) + 1) / 2 * kinds).astype(np.int64)).reshape(ROWS, LENGTH)
     return words
 
