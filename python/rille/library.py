@@ -74,12 +74,22 @@ def owned_text(chars):
 lib = load(os.environ.get("RILLE_LIBRARY") or "librille.so.0")
 
 
+files = set()  # names of the files whose lines the library knows (rille_at)
+
+
 class Error(Exception):
-    """An error of the library. kind: the error in words ("shapes do not fit"); line: "file:line" of the Python call, or ""."""
+    """An error of the library. kind: the error in words ("shapes do not fit"); line: "file:line" of the operator's call, or ""."""
 
     def __init__(self, message, kind="", line=""):
-        super().__init__(f"{line}: {message}" if line and not message.startswith(line) else message)
-        self.kind, self.line = kind, line
+        # The text of an error of data begins with the line of the operator; `line` is that of the call that computed it.
+        own = re.match(r"((.+?):\d+): ", message)
+        own = own if own and own[2] in files else None
+        if own and line:
+            message += "" if own[1] == line else f" (needed at {line})"
+        elif line:
+            message = f"{line}: {message}"
+        super().__init__(message)
+        self.kind, self.line = kind, own[1] if own else line
 
 
 raised = []  # exception of a Python function that the library called, if any

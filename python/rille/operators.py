@@ -379,5 +379,8 @@ def add_python_operators(found):
 
 def load(path):
     """Loads the operators of a shared library; returns all operators for users."""
-    check(lib.rille_load_operators(current().at(), os.fsencode(path)))
+    path = os.fsencode(path)
+    if b"\0" in path:
+        raise ValueError(f"load_operators: a path must not have a character of value 0, found {path!r}")
+    check(lib.rille_load_operators(current().at(), path))
     return public()

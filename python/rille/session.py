@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 
-from .library import Error, check, ffi, integer, lib, options, raised
+from .library import Error, check, ffi, files, integer, lib, options, raised
 
 _home = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -90,7 +90,8 @@ def _shown(file):
     if file not in _names:
         here, cells = os.getcwd() + os.sep, getattr(getattr(_notebook(), "compile", None), "_filename_map", {})
         name = f"In[{cells[file]}]" if file in cells else file[len(here) :] if file.startswith(here) else file
-        _names[file] = name.encode()
+        files.add(name)
+        _names[file] = name.encode(errors="replace")
     return _names[file]
 
 
