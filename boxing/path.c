@@ -505,7 +505,7 @@ try_crossing(struct search *s, int32_t before)
 }
 
 static void
-try_all(struct search *s, int32_t before)
+try_collectives(struct search *s, int32_t before)
 {
     const struct layout *l = s->state[before].at;
     for (int a = 0; a < l->place->naxis; a++) {
@@ -563,7 +563,7 @@ path_goes_on(struct search *s, struct box_path *p)
         if (s->state[i].at == s->to) path_arrive(s, i, p);
     for (int32_t i = first; i < end; i++) {
         const struct state *x = &s->state[i];
-        if (x->at != s->to && may_be_best(s, x->ns, x->at, x->rest)) try_all(s, i);
+        if (x->at != s->to && may_be_best(s, x->ns, x->at, x->rest)) try_collectives(s, i);
     }
     return s->nstate > end;
 }

@@ -73,6 +73,21 @@ call_print_operands(const struct call *c, struct str *s)
     }
 }
 
+int
+call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
+{
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    struct str operands = {0};
+    call_print_operands(c, &operands);
+    int status = fail(code, "%s: %s%s%s", c->op->name, what, operands.len ? "; " : "", str_text(&operands));
+    str_free(&operands);
+    return status;
+}
+
 /* Fails with an error text made of the operator's name, the operand's name, the given text, and all operands. */
 static int __attribute__((format(printf, 4, 5)))
 refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt, ...)
@@ -82,13 +97,10 @@ refuse_operand(enum err_code code, const struct call *c, int i, const char *fmt,
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    struct str name = {0}, all = {0};
+    struct str name = {0};
     call_print_name(c, i, &name);
-    call_print_operands(c, &all);
-    const char *semicolon = all.len ? "; " : "";
-    int status = fail(code, "%s: %s %s%s%s", c->op->name, str_text(&name), what, semicolon, str_text(&all));
+    int status = call_fail(code, c, "%s %s", str_text(&name), what);
     str_free(&name);
-    str_free(&all);
     return status;
 }
 

@@ -16,8 +16,6 @@
 #include "runtime/base/error.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- parsing the text of a rule ---- */
@@ -131,7 +129,7 @@ count_commas(const char *from, const char *to)
 
 /* Sets nin and nout, and allocates at least `least` operands. */
 static int
-count_operands(struct arena *a, struct reader *r, int least)
+count_rule_operands(struct arena *a, struct reader *r, int least)
 {
     const char *arrow = strstr(r->text, "->");
     if (!arrow) return fail(E_ARG, "rule \"%s\": expected '->' between operands and results", r->text);
@@ -165,7 +163,7 @@ read_rule(struct arena *a, const char *text, int nin, struct rule *out)
     struct reader r = {.text = text, .at = text, .rule = out};
     memset(r.index, -1, sizeof r.index);
     out->nfactor = 0;
-    TRY(count_operands(a, &r, nin));
+    TRY(count_rule_operands(a, &r, nin));
     for (int k = 0; k < out->nin + out->nout; k++) {
         TRY(read_operand(&r, &out->operand[k], k >= out->nin));
         TRY(read_separator(&r, k));
@@ -204,21 +202,6 @@ rule_parse(struct arena *a, const char *text, struct rule *out)
 
 /* ---- binding a rule to the sizes of a call ---- */
 
-/* Fails with the operator, the given text, and all operands: "op: what was found; a is ..., b is ...". */
-static int __attribute__((format(printf, 2, 3))) misfit(const struct call *c, const char *fmt, ...)
-{
-    char what[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    struct str s = {0};
-    call_print_operands(c, &s);
-    int code = fail(E_SHAPE, "%s: %s; %s", c->op->name, what, str_text(&s));
-    str_free(&s);
-    return code;
-}
-
 /* Fails because dimension d of operand k, which is factor f, has another size than the factor. The error text
  * compares dimension d with the dimension that gave f its size: the first one that consists of f alone. */
 static int
@@ -236,8 +219,9 @@ two_sizes(const struct call *c, const struct rule *r, int f, int k, int d)
     assert(found);
     call_print_name(c, k0, &there);
     call_print_name(c, k, &here);
-    int code = misfit(c, "dimension %d of %s is %lld but dimension %d of %s is %lld, expected equal sizes", d0,
-                      str_text(&there), (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d]);
+    int code =
+        call_fail(E_SHAPE, c, "dimension %d of %s is %lld but dimension %d of %s is %lld, expected equal sizes", d0,
+                  str_text(&there), (long long)c->in[k0].dim[d0], d, str_text(&here), (long long)c->in[k].dim[d]);
     str_free(&here);
     str_free(&there);
     return code;
@@ -248,8 +232,8 @@ wrong_dim(const struct call *c, int k, int d, const char *text, int64_t expected
 {
     struct str name = {0};
     call_print_name(c, k, &name);
-    int code = misfit(c, "dimension %d of %s is %lld, expected %s%lld", d, str_text(&name), (long long)c->in[k].dim[d],
-                      text, (long long)expected);
+    int code = call_fail(E_SHAPE, c, "dimension %d of %s is %lld, expected %s%lld", d, str_text(&name),
+                         (long long)c->in[k].dim[d], text, (long long)expected);
     str_free(&name);
     return code;
 }
@@ -259,8 +243,8 @@ wrong_ndim(const struct call *c, int k, int expected)
 {
     struct str name = {0};
     call_print_name(c, k, &name);
-    int code = misfit(c, "%s has %d dimension%s, expected %d", str_text(&name), c->in[k].ndim,
-                      c->in[k].ndim == 1 ? "" : "s", expected);
+    int code = call_fail(E_SHAPE, c, "%s has %d dimension%s, expected %d", str_text(&name), c->in[k].ndim,
+                         c->in[k].ndim == 1 ? "" : "s", expected);
     str_free(&name);
     return code;
 }

@@ -179,7 +179,7 @@ gradient_of_result(struct build *b, const struct node *n, struct val *const *dou
 }
 
 static struct val *
-value_read(struct build *b, const struct node *n, struct val *const *dout, char what)
+gradient_operand(struct build *b, const struct node *n, struct val *const *dout, char what)
 {
     if (what >= 'a') return n->out[what - 'a'];
     return what >= 'A' ? gradient_of_result(b, n, dout, what - 'A') : n->in[what - '0'];
@@ -195,7 +195,7 @@ build_gradient(struct build *b, const struct node *n, struct val *const *dout, s
         struct val *in[RILLE_OPERATOR_OPERANDS];
         struct attr attr[OP_ATTR];
         const char *reads = l->record.gradient[i].reads;
-        for (int k = 0; reads[k]; k++) in[k] = value_read(b, n, dout, reads[k]);
+        for (int k = 0; reads[k]; k++) in[k] = gradient_operand(b, n, dout, reads[k]);
         loaded_pass_attributes(n->op, n->attr, op, attr);
         din[i] = b_sum_to(b, b_call(b, op, (int)strlen(reads), in, attr), &n->in[i]->type);
     }

@@ -177,7 +177,7 @@ part_read(const struct tensors *f, int32_t first, const struct type *t, const js
 }
 
 static int
-read_value(struct tensors *f, int32_t first, const struct source *manifest, const char *name, const json_t *value)
+read_shard_value(struct tensors *f, int32_t first, const struct source *manifest, const char *name, const json_t *value)
 {
     struct entry *e = tensors_add(f, name, manifest);
     int64_t bits, n = 0;
@@ -213,7 +213,7 @@ shards_read(struct tensors *f, const struct source *manifest, const char *text)
         status = read_manifest_file(f, manifest, json_array_get(files, i), &listed);
     str_free(&listed);
     json_object_foreach(json_object_get(root, "values"), name, value) if (!status) status =
-        read_value(f, first, manifest, name, value);
+        read_shard_value(f, first, manifest, name, value);
     json_decref(root);
     return status;
 }

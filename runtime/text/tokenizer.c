@@ -52,7 +52,7 @@ tokenizer_free(struct tokenizer **tp)
 
 /* Finishes opening a tokenizer or, after an error, frees it. */
 static int
-opened(struct tokenizer *t, const char *path, int status, struct tokenizer **out)
+tokenizer_opened(struct tokenizer *t, const char *path, int status, struct tokenizer **out)
 {
     if (!status) status = bpe_seal(&t->bpe, path);
     if (status) tokenizer_free(&t);
@@ -78,14 +78,14 @@ tokenizer_open(const char *path, const char *pattern, int nspecial, const char *
         status = tokenizer_read_json(t, path);
     else
         status = fail(E_IO, "%s: unknown format: the name must end in .json, .gguf, .model or .tiktoken", path);
-    return opened(t, path, status, out);
+    return tokenizer_opened(t, path, status, out);
 }
 
 int
 tokenizer_of_text(const char *path, const char *text, size_t n, struct tokenizer **out)
 {
     struct tokenizer *t = tokenizer_new();
-    return opened(t, path, tokenizer_read_text(t, path, text, n), out);
+    return tokenizer_opened(t, path, tokenizer_read_text(t, path, text, n), out);
 }
 
 /* ---- functions for the readers of file formats ---- */

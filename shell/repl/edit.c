@@ -293,11 +293,6 @@ edit_remember(const char *chunk)
 
 #else
 
-void
-keys_resized(void)
-{
-}
-
 enum edit_end
 edit_line(const char *prompt, char **line)
 {

@@ -508,4 +508,11 @@ keys_resized(void)
 }
 
 #endif
+#else
+
+void
+keys_resized(void)
+{
+}
+
 #endif

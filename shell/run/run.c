@@ -58,7 +58,7 @@ is_named_frame(const char *text)
 
 /* Returns the error text with an explanation of Lua's own errors (lua/base/misuse.lua), or the text itself. */
 static const char *
-explain(lua_State *L, const char *text)
+explain_error(lua_State *L, const char *text)
 {
     int top = lua_gettop(L);
     if (!lua_checkstack(L, 8)) return text;
@@ -108,7 +108,7 @@ on_error(lua_State *L)
         bool shown = lua_istable(L, 1) && lua_pcall(L, 1, 1, 0) == LUA_OK;
         text = lua_pushfstring(L, "(the error is %s)", shown ? lua_tostring(L, -1) : what_is(L, 1));
     }
-    text = explain(L, text);
+    text = explain_error(L, text);
     luaL_traceback(L, L, text, 1);
     if (!getenv("RILLE_LUA_DIR")) hide_frames(L);
     return 1;

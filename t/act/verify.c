@@ -7,7 +7,6 @@
 #include "actors/plan/plan_print.h"
 #include "actors/plan/verify/verify.h"
 #include "t/lib/plan/plans.h"
-
 #include "t/lib/plan/collecting.h"
 #include "t/lib/plan/greedy.h"
 

@@ -24,7 +24,7 @@ old_names_in_use() { # searches sources without comments and strings for old nam
 }
 names_of_two_files() { # relies on the format: a function's name begins a line, after a line with its type
   sources | grep '\.c$' | grep -vE '^kernels/op/|/system_posix\.c$' | xargs -r -d '\n' perl -ne '
-    print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^(?:static |const |struct |enum |void|int|bool|char|double|size_t|[a-z]\w*_t)[^;(]*$/' |
+    print "$1 $ARGV\n" if /^([a-z]\w*)\(/ and $type; $type = /^[A-Za-z_][^;{}]*$/' |
     sort -u | awk '{ if ($1 == name && $2 != file) print name " is defined in " file " and " $2; name = $1; file = $2 }'
 }
 # A bare verb in a profile or a debugger does not say which file it is in. Functions of operators' records are called
@@ -52,7 +52,7 @@ trap 'rm -rf "$planted"' EXIT
 (cd "$planted" && plant)
 ok "no replaced name is in use" "$(old_names_in_use)"
 ok "a planted replaced name is found" "$([ -n "$(cd "$planted" && old_names_in_use)" ] || echo missed)"
-ok "each function name is defined in one file, except for at most 12" "$(names_of_two_files)" 12
+ok "each function name is defined in one file, except for gelu_one and gelu_derivative_one, which macros name" "$(names_of_two_files)" 2
 ok "a planted duplicate is found" "$([ -n "$(cd "$planted" && names_of_two_files)" ] || echo missed)"
 ok "no function outside of operators' records has a bare verb as its name" "$(bare_verbs)"
 ok "a planted bare verb is found" "$([ -n "$(cd "$planted" && bare_verbs)" ] || echo missed)"

@@ -132,14 +132,13 @@ add_ports(const struct coordinator *c, int memory, struct str *out)
         if (c->member[r].port && *c->member[r].port) str_addf(out, "%d %s\n", r, c->member[r].port);
 }
 
-/* Writes the addresses that the workers of a memory (host) need. These are the addresses of workers on neighbouring
+/* Appends the addresses that the workers of a memory (host) need. These are the addresses of workers on neighbouring
  * hosts, because snapshots are copied there, and on hosts whose addresses were requested before. */
 static void
 known_ports(const struct coordinator *c, int memory, struct str *out)
 {
     const struct memory *at = &c->memory[memory];
     int n = c->nmemory, next = (memory + 1) % n, last = (memory + n - 1) % n;
-    str_clear(out);
     if (next != memory) add_ports(c, next, out);
     if (last != next) add_ports(c, last, out);
     for (int i = 0; i < at->nmeet; i++)
@@ -209,13 +208,19 @@ lacks_mpi(const struct coordinator *c)
     return -1;
 }
 
-/* Returns the bytes that all FORM packets contain: the ranges, and then the slots. */
+/* Returns the bytes that several FORM packets contain: the ranges, the slots, and for each memory the addresses that
+ * its workers need. Sets ports[m] to the position of the addresses for memory m, and ports[nmemory] to their end. */
 static struct shared_bytes *
-ranges_and_slots(const struct coordinator *c)
+form_bytes(const struct coordinator *c, size_t *ports)
 {
     struct str all = {0};
     str_addn(&all, c->form.range, sizeof *c->form.range * (size_t)c->form.nrange);
     str_addn(&all, c->slot, sizeof *c->slot * (size_t)c->nslot);
+    for (int i = 0; i < c->nmemory; i++) {
+        ports[i] = all.len;
+        known_ports(c, i, &all);
+    }
+    ports[c->nmemory] = all.len;
     struct shared_bytes *s = shared_bytes_new(all.text, all.len);
     str_free(&all);
     return s;
@@ -226,23 +231,21 @@ static void
 send_form(struct coordinator *c)
 {
     const struct form *f = &c->form;
-    struct str ports = {0}, spoken = {0};
-    struct shared_bytes *shared = ranges_and_slots(c);
+    struct str spoken = {0};
+    size_t *ports = must_alloc(sizeof *ports * ((size_t)c->nmemory + 1));
+    struct shared_bytes *shared = form_bytes(c, ports);
     uint32_t nrange = (uint32_t)(sizeof *f->range * (size_t)f->nrange);
     int32_t lacks = lacks_mpi(c);
-    int of = -1;
     c->phase = CLUSTER_FORM;
     c->awaited = 0;
     for (int r = 0; r < c->options.world; r++) {
         struct member *m = &c->member[r];
         if (!is_in(m)) continue;
         c->awaited++;
-        const struct memory *at = &c->memory[m->info.memory];
+        int home = m->info.memory;
+        const struct memory *at = &c->memory[home];
         m->info.state = MEMBER_PRESENT;
         send_spoken(c, r, &spoken);
-        /* ranks of one host get the same list of known ports, so the list is made again only for the next host */
-        if (m->info.memory != of) known_ports(c, m->info.memory, &ports);
-        of = m->info.memory;
         coordinate_send(
             c, r,
             (struct packet){.kind = PACKET_FORM,
@@ -252,19 +255,19 @@ send_form(struct coordinator *c)
                             .shared = shared,
                             .ranges = {shared->bytes, nrange},
                             .slots = {shared->bytes + nrange, (uint32_t)(sizeof *c->slot * (size_t)c->nslot)},
-                            .home = (uint32_t)m->info.memory,
+                            .home = (uint32_t)home,
                             .segment = span_text(at->info.own ? f->segment : at->segment),
                             .made = at->info.made_epoch,
-                            .memory = f->bytes[m->info.memory],
+                            .memory = f->bytes[home],
                             .bus = span_text(at->info.own ? f->bus : at->bus),
-                            .ports = {(const void *)ports.text, (uint32_t)ports.len},
+                            .ports = {shared->bytes + ports[home], (uint32_t)(ports[home + 1] - ports[home])},
                             .lacks = lacks,
                             .speaker = c->speaks ? at->first : r,
                             .spoken = {(const void *)spoken.text, (uint32_t)spoken.len},
                             .every = c->every});
     }
     shared_bytes_drop(shared);
-    str_free(&ports);
+    free(ports);
     str_free(&spoken);
 }
 

@@ -117,7 +117,7 @@ note_stage(struct staging *w, const struct val *v, int least)
 }
 
 static int
-stage_of(const struct session_stages *all, const struct val *v)
+value_stage(const struct session_stages *all, const struct val *v)
 {
     struct staging w = {.all = all};
     int only = stage_from(all, v->layout->place, 0);
@@ -147,7 +147,7 @@ stage_reached(const struct session_stages *all, int nin, struct val *const *in)
     for (int i = 0; i < nin; i++) {
         if (!in[i] || !in[i]->layout || in[i]->unplaced) continue;
         if (stage_from(all, in[i]->layout->place, 0) < 0) return -1;
-        if (is_staged(in[i])) least = MAX(least, stage_of(all, in[i]));
+        if (is_staged(in[i])) least = MAX(least, value_stage(all, in[i]));
     }
     most = least;
     for (int i = 0; i < nin; i++)

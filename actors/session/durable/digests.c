@@ -55,7 +55,7 @@ is_far_in(const struct rille_session *s, const struct summed *x, int memory)
 }
 
 static int
-add_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
+add_digest_blocks(struct rille_session *s, const struct summed *x, struct blocks *all)
 {
     uint64_t at = 0;
     if (buffer_is_lost(x->buffer)) return fail(E_LOST, "its host was lost");
@@ -94,7 +94,7 @@ sum_there(struct rille_session *s, int32_t n, struct summed *list, int memory, c
     struct blocks all = {0};
     int status = 0;
     for (int32_t i = 0, first = 0; i < n && !status; i++) {
-        if (is_far_in(s, &list[i], memory)) status = add_blocks(s, &list[i], &all);
+        if (is_far_in(s, &list[i], memory)) status = add_digest_blocks(s, &list[i], &all);
         if (status || all.n == 0 || (i < n - 1 && all.bytes < AT_ONCE)) continue;
         status = digests_stop(stop) ? E_CANCEL : ask_digests(s, &list[first], &list[i + 1], memory, &all);
         first = i + 1;

@@ -139,7 +139,7 @@ find_other_node(const struct program *a, const struct program *b, struct str *ho
 
 /* Returns the first node that reads number i. Every number has a reader. */
 static int32_t
-reader_of(const struct program *p, int32_t number)
+number_reader(const struct program *p, int32_t number)
 {
     for (int32_t i = 0; i < p->nnode; i++)
         for (int32_t k = 0; k < p->node[i].nin; k++)
@@ -158,7 +158,7 @@ find_other_number(const struct rille_graph *a, const struct rille_graph *b, stru
         if (equal) continue;
         TRY(number_value(&a->numbers.number[i], &was));
         TRY(number_value(&b->numbers.number[i], &is));
-        say_node(p, reader_of(p, i), "reads the number", how);
+        say_node(p, number_reader(p, i), "reads the number", how);
         str_addf(how, " %.14g, which was %.14g when the step was traced", is, was);
     }
     return 0;

@@ -307,7 +307,7 @@ take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
 }
 
 static void
-drop_roots(struct runner *r)
+drop_step_roots(struct runner *r)
 {
     for (int32_t k = 0; k < r->plan->program->nroot; k++) store_drop(&r->root[k]);
 }
@@ -349,7 +349,7 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     }
     for (int32_t i = 0; i < g->variables.ngradient; i++)
         if (!g->variables.gradient[i].after) rille_tensor_free(&g->variables.gradient[i].t->grad);
-    drop_roots(r);
+    drop_step_roots(r);
     return status;
 }
 
@@ -416,7 +416,7 @@ rille_graph_run(struct rille_graph *g, int nin, struct rille_tensor *const *in, 
     int status = runner_run(s, g->runner, g->times.watched || g->times.ncall <= WARM_CALLS);
     g->times.ncall++;
     drop_sorted(g);
-    if (!status && (status = sort_results(g))) drop_roots(g->runner);
+    if (!status && (status = sort_results(g))) drop_step_roots(g->runner);
     if (status) {
         s->random.ordinal = ordinal;
         undo_numbers(g, g->numbers.nlive);

@@ -93,7 +93,7 @@ dense_pack(const struct worker *w, const struct tile_matrix *x, int64_t from, in
 
 /* Returns the address of tile i in an array with `size` elements per key; NULL if the array is NULL. */
 static void *
-tile_at(const struct worker *w, void *x, int64_t size, size_t bytes, int64_t i)
+dense_tile(const struct worker *w, void *x, int64_t size, size_t bytes, int64_t i)
 {
     return x ? (char *)x + (size_t)(i * w->a->keys * size) * bytes : NULL;
 }
@@ -101,7 +101,7 @@ tile_at(const struct worker *w, void *x, int64_t size, size_t bytes, int64_t i)
 static void *
 halves_at(const struct worker *w, void *x, int64_t size, int64_t i)
 {
-    return tile_at(w, x, size, sizeof(uint16_t), i);
+    return dense_tile(w, x, size, sizeof(uint16_t), i);
 }
 
 static void
@@ -206,7 +206,7 @@ static void
 dense_to_values(const struct worker *w, int64_t i, float *p)
 {
     cols_times(w->a->keys, w->a->queries, p, w->inverse);
-    dense_multiply(w, TO_V, dense_rounded(w, p), w->r.g, tile_at(w, w->r.sum_v, w->a->width, sizeof(float), i));
+    dense_multiply(w, TO_V, dense_rounded(w, p), w->r.g, dense_tile(w, w->r.sum_v, w->a->width, sizeof(float), i));
 }
 
 static void
@@ -216,7 +216,7 @@ dense_to_operands(const struct worker *w, int64_t i, const float *p, const float
     cols_softmax_grad(w->a->keys, w->a->queries, w->a->scale, p, mean, t);
     void *e = dense_rounded(w, t);
     begin_result(w, i, size);
-    dense_multiply(w, TO_K, e, w->r.q, tile_at(w, w->r.sum_k, size, sizeof(float), i));
+    dense_multiply(w, TO_K, e, w->r.q, dense_tile(w, w->r.sum_k, size, sizeof(float), i));
     dense_multiply(w, TO_Q, halves_at(w, w->r.k_other, size, i), e, w->r.result);
 }
 

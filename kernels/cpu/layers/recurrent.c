@@ -410,7 +410,7 @@ state_before(const struct recur *r, const struct view *states, const struct view
 }
 
 static void
-vec_add(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
+add_step_row(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
 {
     if (v->dtype == DT_NONE) return;
     const float *x = state_row(v, row, t);
@@ -430,8 +430,8 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
     b.saved = state_row(&k->in[BACK_GATES], row, t);
     b.h = state_row(&k->in[BACK_HS], row, t);
     b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
-    vec_add(&k->in[BACK_DHS], row, t, n, b.dh);
-    if (r->cell == CELL_LSTM) vec_add(&k->in[BACK_DCS], row, t, n, b.dc);
+    add_step_row(&k->in[BACK_DHS], row, t, n, b.dh);
+    if (r->cell == CELL_LSTM) add_step_row(&k->in[BACK_DCS], row, t, n, b.dc);
     if (recur_is_over(r, row, t)) {
         memset(dx, 0, (size_t)r->gates * sizeof *dx);
         memset(da, 0, (size_t)r->gates * sizeof *da);

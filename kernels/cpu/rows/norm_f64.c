@@ -137,7 +137,7 @@ gradient(int64_t n, const double *x, const double *dy, const double *w, struct s
 }
 
 VECTOR static void
-add_gradients(int64_t n, const double *x, const double *dy, struct stats t, double *dw, double *db)
+add_row_gradients(int64_t n, const double *x, const double *dy, struct stats t, double *dw, double *db)
 {
     INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
@@ -203,7 +203,7 @@ weight_range(void *arg, int64_t lo, int64_t hi)
     memset(t->bias_to + lo, 0, (size_t)(hi - lo) * sizeof *t->bias_to);
     for (int64_t r = 0, since = 0; r < t->s->rows && !stop_after(&since, (hi - lo) * 16); r++) {
         int64_t at = r * t->s->n + lo;
-        add_gradients(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo, t->bias_to + lo);
+        add_row_gradients(hi - lo, t->x + at, t->dy + at, t->stats[r], t->to + lo, t->bias_to + lo);
     }
 }
 

@@ -2,8 +2,6 @@
 #include "kernels/op/base/op_impl.h"
 
 #include <string.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 extern const struct op op_add, op_cast, op_cos, op_div, op_eq, op_exp, op_exp_sum, op_expand, op_line_sum, op_log,
     op_logical_or, op_matmul, op_max, op_mul, op_ne, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin,
@@ -462,21 +460,6 @@ b_wants(const struct node *n, int i)
 }
 
 extern const struct op op_index_add, op_softmax_grad;
-
-int
-call_fail(enum err_code code, const struct call *c, const char *fmt, ...)
-{
-    char what[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    struct str operands = {0};
-    call_print_operands(c, &operands);
-    int status = fail(code, "%s: %s; %s", c->op->name, what, str_text(&operands));
-    str_free(&operands);
-    return status;
-}
 
 /* Calls op on nin operands, with its attribute `axis`. Returns NULL if an operand is NULL, that is, if an earlier
  * helper has failed. */

@@ -97,9 +97,6 @@ struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *si
 /* Inserts a dimension of size 1 into the shape of x, at index `axis`. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
-/* Fails with a message "NAME: text; a is f32{4, 5}, ..." that shows the operands of the call. */
-int call_fail(enum err_code code, const struct call *c, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
 /* Builds the gradient of max or min: divides dout evenly among the elements that equal the result. */
 struct val *b_share(struct build *b, const struct node *n, struct val *dout);
 

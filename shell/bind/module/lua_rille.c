@@ -384,7 +384,7 @@ slow_op(lua_State *L)
 /* rille._schedule_contexts(name, devices, stages, device): returns the number of micro-batches whose activations a
  * device holds at once in this schedule; device: from 0. */
 static int
-schedule_contexts(lua_State *L)
+lua_schedule_contexts(lua_State *L)
 {
     lua_pushinteger(L, rille_schedule_contexts(luaL_checkstring(L, 1), (int)luaL_checkinteger(L, 2),
                                                (int)luaL_checkinteger(L, 3), (int)luaL_checkinteger(L, 4)));
@@ -401,7 +401,7 @@ static const luaL_Reg functions[] = {
     {"_autocast", shell_autocast},
     {"_interrupts", interrupts},
     {"_recompute", recompute},
-    {"_schedule_contexts", schedule_contexts},
+    {"_schedule_contexts", lua_schedule_contexts},
     {"grad", grad},
     {"eval", eval},
     {"counters", counters},

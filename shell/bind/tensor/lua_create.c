@@ -422,7 +422,7 @@ values_dtype(lua_State *L, int i)
 }
 
 static void
-unknown_dtype(lua_State *L, const char *who, const char *dtype)
+complain_dtype(lua_State *L, const char *who, const char *dtype)
 {
     rille_dtype_bytes(dtype); /* sets rille_error() */
     raise_core(L, who);
@@ -439,7 +439,7 @@ create_tensor(lua_State *L)
     values_shape(L, 1, &p);
     options_read(L, 2, "tensor", p.ndim, &o);
     const char *dtype = o.dtype ? o.dtype : values_dtype(L, 1);
-    if (!(p.kind = value_kind(dtype))) unknown_dtype(L, "tensor", dtype);
+    if (!(p.kind = value_kind(dtype))) complain_dtype(L, "tensor", dtype);
     char *bytes = scratch_new(L, "tensor", pack_bytes(&p));
     p.at = bytes;
     pack_table(&p, 1, 0);
