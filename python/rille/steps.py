@@ -2,7 +2,7 @@
 
 import functools
 
-from .library import check, ffi, lib, options, raised
+from .library import Error, check, ffi, lib, options, raised
 from .session import Handle, current
 from .tensors import Live, Tensor, explained
 
@@ -154,6 +154,40 @@ class Step:
         return next((t for t in self.traces if lib.rille_graph_fits(t.pointer, len(handles), handles)), None)
 
     def trace(self, session, handles):
+        """Returns a new trace. With micro-batches, calls the function with the whole batch first. Traces again if the first
+        call of the function differs from the second, because it filled a cache."""
+        for again in False, True:
+            failure = self.learn(session, handles)
+            if failure and again:
+                raise failure
+            try:
+                trace = self.record(session, handles)
+            except Error:
+                if again or not lib.rille_trace_differs(session.pointer):
+                    raise
+                continue
+            if not failure:
+                break
+        self.traces.append(trace)
+        return trace
+
+    def learn(self, session, handles):
+        """Calls the function with the whole batch, in a trace that is aborted, so that the library learns the numbers that depend
+        on the number of rows. Returns the exception of the function, or None."""
+        if (self.given.get("micro_batches") or 1) < 2:
+            return None
+        o, _kept = options("graph", "rille_graph_options", {})
+        o.whole, pieces = True, ffi.new("struct rille_tensor *[]", len(handles))
+        check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
+        try:
+            self.fn(*(Tensor.of(session, p) for p in pieces))
+            lib.rille_trace_returned(session.pointer)
+        except Exception as e:
+            return e
+        finally:
+            lib.rille_trace_abort(session.pointer)
+
+    def record(self, session, handles):
         """Calls the function once while the library records its calls."""
         o, _kept = options("graph", "rille_graph_options", self.given)
         pieces, tensors, cell = ffi.new("struct rille_tensor *[]", len(handles)), [], ffi.new("struct rille_graph **")
@@ -167,7 +201,6 @@ class Step:
             raise
         trace = _Trace(session, cell)
         trace.build = build
-        self.traces.append(trace)
         return trace
 
     def explain(self):
@@ -185,7 +218,8 @@ def graph(fn=None, **given):
     each call asks for.
 
     fn             function of tensors that returns tensors, or lists or dicts of tensors
-    micro_batches  number of micro-batches that the inputs are split into, default 1
+    micro_batches  number of micro-batches that the inputs are split into, default 1; numbers computed from x.shape[0] get
+                   their values for the whole batch, for which fn is called once more
     schedule       "1f1b", "gpipe", "zb-v" or "auto", default "1f1b"
     auto_parallel  planner of layouts: "optimal", "propagate", "recursive" or "greedy"; default: no planner
     ...            other fields of struct rille_graph_options in rille.h

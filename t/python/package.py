@@ -544,6 +544,21 @@ def steps():
     tap.raises("without it, such a call is refused", lambda: rille.graph(lambda x: x.softmax(0), micro_batches=2)(rows), rille.Error, "rille.per_micro_batch")
     halves = rille.graph(lambda x: (x * x).mean(), micro_batches=2)
     tap.ok("micro-batches are an option", close(halves(rille.arange(4).cast("f32")), 3.5))
+    rows = rille.arange(8).cast("f32").reshape(4, 2)
+    cache = []
+    for name, fn in {
+        "a divisor": lambda x: x.sum() / x.shape[0],
+        "an exponent": lambda x: (x ** (1 / x.shape[0])).sum(),
+        "a number of columns": lambda x: x.slice(1, 0, x.shape[0] // 2).sum(),
+        "a cache that the first call fills": lambda x: (cache or cache.append(rille.arange(2).exp()) or cache)[0].sum() * x.sum(),
+    }.items():
+        tap.ok(f"{name} from the number of rows is that of the whole batch", close(rille.graph(fn, micro_batches=2)(rows), fn(rows)))
+    for name, fn, text in (
+        ("a slice of rows", lambda x: x.slice(0, 0, 2), "slice: with micro_batches = 2"),
+        ("a constant number of rows", lambda x: x.reshape(2, 2), "expected a shape of 8 elements"),
+        ("a branch on the number of rows", lambda x: x.exp() if x.shape[0] > 2 else x.sin(), "calls 'sin' where it calls 'exp'"),
+    ):
+        tap.raises(f"with micro-batches, {name} is an error", lambda: rille.graph(fn, micro_batches=2)(rows), rille.Error, text)
     tap.equal("a step within a trace is part of it", rille.graph(lambda x: pair(x, x)["sum"])(a).tolist(), [6, 8])
 
 

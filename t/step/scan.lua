@@ -224,4 +224,72 @@ for _, case in ipairs{
   tap.fails(case[1], {table.unpack(case, 2)}, "an error says: " .. table.concat(case, "; ", 2))
 end
 
+-- A rank computes its share of a loop's work. Rows of the batch are independent, so a body is split by rows: also if the state
+-- is a constant or a product contracts it, and if only weights are split. A body whose state is contracted cannot be split in
+-- another way; so with fewer rows than ranks, each rank computes at least one row.
+local nn = rille.nn
+local Cell = nn.Module:extend("Cell")
+function Cell:init() self.x, self.h = nn.Linear(16, 16), nn.Linear(16, 16) end
+local P1, P4 = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1, 2, 3})
+
+local function rows_of(x) return {x.shape[1], 16} end
+local loops = { -- Columns: module; fn(module, x) with x: {batch, time, 16}.
+  ["a recurrent cell"] = {Cell, function(n, x)
+    return select(2, rille.scan(function(h, t) local y = (n.x(t) + n.h(h)):tanh() return y, y end, rille.zeros(rows_of(x)), x, {axis = 1}))
+  end},
+  ["a recurrent cell, time first"] = {Cell, function(n, x)
+    return select(2, rille.scan(function(h, t) local y = (n.x(t) + n.h(h)):tanh() return y, y end, rille.zeros(rows_of(x)), x:transpose(0, 1)))
+  end},
+  ["a norm of the state"] = {Cell, function(n, x)
+    return select(2, rille.scan(function(h, t) local y = (n.x(t) + n.h(h)):layer_norm() return y, y end, rille.zeros(rows_of(x)), x, {axis = 1}))
+  end},
+  ["a linear recurrence"] = {Cell, function(n, x)
+    return select(2, rille.scan(function(h, t) local y = h * 0.9 + n.x(t) return y, y end, rille.zeros(rows_of(x)), x, {axis = 1}))
+  end},
+  ["a state of matrices"] = {Cell, function(n, x)
+    return select(2, rille.scan(function(h, t)
+      local k = n.x(t)
+      h = h + k:unsqueeze(2):matmul(k:unsqueeze(1))
+      return h, h:matmul(k:unsqueeze(2)):squeeze(2)
+    end, rille.zeros{x.shape[1], 16, 16}, x, {axis = 1}))
+  end},
+  ["nn.LSTM"] = {function() return nn.LSTM(16, 16, {num_layers = 2}) end, function(n, x) return (n(x)) end},
+  ["nn.GRU"] = {function() return nn.GRU(16, 16) end, function(n, x) return (n(x)) end},
+}
+
+-- Returns the loss, the gradients, and the largest number of floating-point operations of a rank.
+local function work(loop, P, rows, recipe, options)
+  rille.manual_seed(1)
+  local net = loop[1]()
+  net:to_global{placement = P, sbp = "B"}
+  if recipe then rille.parallel(net, recipe) end
+  local x = rille.randn{rows, 8, 16}:to_global{placement = P, sbp = recipe and recipe.data and "S(0)" or "B"}:detach()
+  local step = rille.graph(function(a)
+    local loss = loop[2](net, a):square():mean()
+    loss:backward()
+    return loss
+  end, options)
+  local list, most = {step(x):item()}, 0
+  for i, p in ipairs(net:parameters()) do list[i + 1] = p.grad and p.grad:to("f64"):totable() or false end
+  for _, d in ipairs(step:stats().devices) do most = math.max(most, d.flops) end
+  return list, most
+end
+
+tap.group("the share of a rank", function()
+  for name, loop in tap.sorted(loops) do
+    local want, all = work(loop, P1, 32)
+    for how, c in tap.sorted{data = {{data = 0}}, ["zero 3"] = {{data = 0, zero = 3}}, ["micro-batches"] = {{data = 0}, {micro_batches = 4}},
+      planned = {nil, {auto_parallel = true, time_limit = 0.05}}, columns = {{tensor = 0, layers = {x = "column"}}}} do
+      if how ~= "columns" or loop[1] == Cell then
+        local got, most = work(loop, P4, 32, c[1], c[2])
+        tap.near(got, want, ("%s, %s: loss and gradients"):format(name, how), 1e-4, 1e-6)
+        tap.ok(most <= 0.27 * all, ("%s, %s: a rank of 4 computes a quarter"):format(name, how), most / all)
+      end
+    end
+    local _, few = work(loop, P1, 2)
+    local _, most = work(loop, P4, 2, {data = 0})
+    tap.ok(most <= 0.55 * few, name .. ", 2 rows: a rank of 4 computes one row", most / few)
+  end
+end)
+
 tap.done()
