@@ -524,8 +524,8 @@ int rille_tensor_from_host(struct rille_session *s, const char *dtype, int ndim,
                            const struct rille_layout *layout, struct rille_tensor **out);
 /* Makes a new leaf of memory that the caller owns, on device 0 of the default kind. strides: in elements; NULL:
  * dense and row-major. The tensor shares the memory if the memory is dense, aligned to 64 bytes and on a cpu device
- * of this process; otherwise the function copies the memory. Rille may write shared memory if the leaf is changed in
- * place. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
+ * of this process; otherwise the function copies the memory. Rille never writes shared memory: a change in place moves
+ * the leaf. The caller must not write shared memory until all results of the leaf are computed. release(arg) is called
  * once, on the session's thread, when Rille does not use the memory any more; NULL: no call. If the function copies
  * the memory, the call is made before the function returns, otherwise in rille_close() at the latest. But memory that
  * rille_to_dlpack() has shared is released by the last deleter, on its thread, if that is called after rille_close().
@@ -537,7 +537,7 @@ int rille_from_memory(struct rille_session *s, const char *dtype, int ndim, cons
  * memory.
  *
  * rille_from_dlpack() makes a leaf as rille_from_memory() does, and owns m if it succeeds: m->deleter is the release
- * function. If m is marked as read-only, the function copies the memory.
+ * function. Memory that m marks as read-only is shared, too.
  *
  * rille_to_dlpack() computes t, and returns its value in *out. The caller must call the deleter of *out once, on any
  * thread, also after rille_close(). t must be on one cpu device, or replicated over cpu devices. The value is

@@ -81,7 +81,7 @@ class Tensor(Handle):
         """Raises the error for a name that tensors do not have, with what to write instead."""
         near = difflib.get_close_matches(name, dir(type(self)), 1)
         hint = f"; write {OTHERS[name]}" if name in OTHERS else f"; the nearest name is {near[0]}" if near else ""
-        raise AttributeError(f"tensors have no attribute {name!r}{hint}", name=name, obj=self)
+        raise AttributeError(f"tensors have no attribute {name!r}{hint}")  # Python 3.9 has no keywords name, obj
 
     # ---- type and layout ----
 

@@ -33,7 +33,7 @@ def aligned(array):
     return out
 
 
-OLD_NUMPY = int(np.__version__.split(".")[0]) < 2  # NumPy 1 cannot import bools or read-only memory by DLPack
+OLD_NUMPY = tuple(map(int, np.__version__.split(".")[:2])) < (2, 1)  # lacks bools or read-only memory by DLPack
 VIEWS = {"all": lambda a: a, "transposed": lambda a: a.T, "strided": lambda a: a[::2, ::-1], "empty": lambda a: a[1:1], "scalar": lambda a: a[1, 2]}
 
 
@@ -98,7 +98,7 @@ def shared_memory():
         copy = np.from_dlpack(t, copy=True)
         copy += 1
         tap.equal("a copy by DLPack can be written", (copy.tolist(), t.tolist()), ([2] * 4, [1] * 4))
-        tap.ok("read-only memory is copied", np.from_dlpack(t).ctypes.data != array.ctypes.data and close(t, array))
+        tap.ok("read-only memory is shared", np.from_dlpack(t).ctypes.data == array.ctypes.data and close(t, array))
     halves = rille.ones((1000,)).cast("bf16")
     codes = {}
     for form, version in (dlpack.PLAIN, None), (dlpack.VERSIONED, (1, 0)):
@@ -110,7 +110,7 @@ def shared_memory():
     del made, halves
     before = counters().live_bytes
     for _ in range(10):  # NumPy lacks bf16, and drops the capsule while an exception is set
-        tap.raises("the refusal of another library is its own", lambda: np.from_dlpack(rille.ones((1000,)).cast("bf16")), RuntimeError, "dtype")
+        tap.raises("the refusal of another library is its own", lambda: np.from_dlpack(rille.ones((1000,)).cast("bf16")), Exception, "Unsupported dtype")
     rille.ones((1,)).__dlpack__()
     tap.ok("capsules that a library refuses are released", counters().live_bytes - before < 1000, counters().live_bytes - before)
     ctypes.pythonapi.PyCapsule_IsValid.argtypes = [ctypes.c_int]  # another module's declaration

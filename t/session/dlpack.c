@@ -6,6 +6,7 @@
 #include "t/lib/tap.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 enum { MOST = 64 };
 static const char *const dtypes[] = {"f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool"};
@@ -119,8 +120,7 @@ imports(struct rille_session *s, const struct foreign *f, const char *dtype, boo
                      : how == 1 ? rille_from_dlpack_versioned(s, &versioned, &t)
                                 : rille_from_memory(s, dtype, f->tensor.ndim, f->shape, f->tensor.strides,
                                                     (char *)f->tensor.data + f->tensor.byte_offset, release, &n, &t);
-        bool copies = !shared || (how == 1 && read_only);
-        if (status || n != copies || !round_trips(t, f)) return false;
+        if (status || n != !shared || !round_trips(t, f)) return false;
         rille_tensor_free(&t);
         struct DLManagedTensor *next; /* its export frees the memory of earlier exports whose users are done */
         if (rille_create(s, rille_op_find("ones"), 0, NULL, 0, NULL, NULL, NULL, &t) || rille_to_dlpack(t, &next))
@@ -250,6 +250,75 @@ test_sharing(struct rille_session *s)
     m->deleter(m);
 }
 
+/* The ways to change a leaf in place. Each returns 0 if the leaf's elements have changed from 2 to 1. */
+static int
+update(struct rille_session *s, struct rille_tensor *t, struct rille_tensor *ones)
+{
+    const struct rille_arg args[] = {{.kind = RILLE_ARG_TENSOR, .tensor = t},
+                                     {0},
+                                     {.kind = RILLE_ARG_TENSOR, .tensor = ones},
+                                     {RILLE_ARG_INT, .i = 1}};
+    return rille_update(s, rille_op_find("sgd"), 4, args, 0, NULL) || rille_step(s);
+}
+
+static int
+assign(struct rille_session *s, struct rille_tensor *t, struct rille_tensor *ones)
+{
+    (void)s;
+    return rille_tensor_assign(t, ones);
+}
+
+static int
+subtract(struct rille_session *s, struct rille_tensor *t, struct rille_tensor *ones)
+{
+    const struct rille_arg args[] = {{.kind = RILLE_ARG_TENSOR, .tensor = t},
+                                     {.kind = RILLE_ARG_TENSOR, .tensor = ones}};
+    return rille_call_into(s, t, rille_op_find("sub"), 2, args, 0, NULL);
+}
+
+static int
+replicate_and_update(struct rille_session *s, struct rille_tensor *t, struct rille_tensor *ones)
+{
+    const struct rille_place *both;
+    const struct rille_layout *copies;
+    rille_place(s, "cpu", 1, (int32_t[]){2}, (int32_t[]){0, 1}, &both);
+    rille_layout(s, both, 1, (const char *[]){"B"}, NULL, -1, &copies);
+    return rille_tensor_relayout(t, copies) || rille_tensor_relayout(ones, copies) || update(s, t, ones);
+}
+
+/* Tests that Rille writes no memory of another library: a write ends this process, because the memory is read-only. */
+static void
+test_changes(void)
+{
+    static const struct {
+        const char *name;
+        int (*change)(struct rille_session *s, struct rille_tensor *t, struct rille_tensor *ones);
+    } list[] = {{"an update", update},
+                {"an assignment", assign},
+                {"an operator in place", subtract},
+                {"an update of replicas", replicate_and_update}};
+    enum { N = 1 << 16, BYTES = N * sizeof(float) };
+    static float value[N];
+    float *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < N; i++) memory[i] = 2;
+    mprotect(memory, BYTES, PROT_READ);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        struct rille_session *s = open_session("cpu:2");
+        struct rille_tensor *t, *ones;
+        int n = 0, wrong = 0;
+        rille_create(s, rille_op_find("ones"), 0, NULL, 1, (int64_t[]){N}, NULL, NULL, &ones);
+        int status = rille_from_memory(s, "f32", 1, (int64_t[]){N}, NULL, memory, release, &n, &t);
+        status = status || list[k].change(s, t, ones) || rille_tensor_read(t, value);
+        for (int i = 0; i < N; i++) wrong += value[i] != 1;
+        ok(!status && !wrong && n == 1, "%s changes a leaf, not the memory that it shared, which is released",
+           list[k].name);
+        rille_tensor_free(&t);
+        rille_tensor_free(&ones);
+        ok(rille_close(&s) == 0 && n == 1, "the session closes");
+    }
+    munmap(memory, BYTES);
+}
+
 static void
 test_layouts(void)
 {
@@ -367,6 +436,7 @@ main(void)
     fill_foreign(&f, 0, 1, (const int64_t[3]){2}, NULL);
     rille_from_memory(s, "f32", 1, f.shape, NULL, f.bytes, release, &nreleased, &t);
     ok(rille_close(&s) != 0 && nreleased == 1, "rille_close() releases the memory of tensors that are still open");
+    test_changes();
     test_layouts();
     test_deleters();
     test_chains();

@@ -30,7 +30,6 @@ struct memory {
     int ndim;
     const int64_t *shape, *strides;
     char *data;
-    bool read_only;
     void (*release)(void *arg);
     void *arg;
 };
@@ -49,9 +48,9 @@ view_memory(const struct memory *m, const char *who, struct type *t, struct view
 }
 
 static bool
-can_share(const struct rille_session *s, const struct memory *m, const struct view *v, const struct layout *l)
+can_share(const struct rille_session *s, const struct view *v, const struct layout *l)
 {
-    return l->place->kind == DEV_CPU && !s->cluster && !m->read_only && view_bytes(v) > 0 && view_is_dense(v) &&
+    return l->place->kind == DEV_CPU && !s->cluster && view_bytes(v) > 0 && view_is_dense(v) &&
            (uintptr_t)v->data % ALIGNED == 0;
 }
 
@@ -77,7 +76,7 @@ import_memory(struct rille_session *s, const struct memory *m, const char *who, 
     TRY(view_memory(m, who, &t, &v));
     const struct layout *l = session_layout(s);
     TRY(layout_fits(l, &t));
-    if (can_share(s, m, &v, l)) return share_memory(s, m, &t, l, out);
+    if (can_share(s, &v, l)) return share_memory(s, m, &t, l, out);
     TRY(tensor_from_view(s, &t, l, &v, out));
     if (m->release) m->release(m->arg);
     return 0;
@@ -87,7 +86,7 @@ int
 rille_from_memory(struct rille_session *s, const char *dtype, int ndim, const int64_t *shape, const int64_t *strides,
                   void *data, void (*release)(void *arg), void *arg, struct rille_tensor **out)
 {
-    const struct memory m = {dtype, ndim, shape, strides, data, false, release, arg};
+    const struct memory m = {dtype, ndim, shape, strides, data, release, arg};
     return import_memory(s, &m, __func__, out);
 }
 
@@ -147,7 +146,6 @@ rille_from_dlpack_versioned(struct rille_session *s, struct DLManagedTensorVersi
     TRY(face_given(m, "the tensor", __func__));
     if (m->major != DLPACK_MAJOR)
         return fail(E_ARG, "%s: expected DLPack version %d, found %u.%u", __func__, DLPACK_MAJOR, m->major, m->minor);
-    memory.read_only = m->flags & DLPACK_READ_ONLY;
     TRY(memory_of(&m->tensor, __func__, &memory));
     exports_settle(s);
     return import_memory(s, &memory, __func__, out);

@@ -128,8 +128,8 @@ part_from(struct rille_session *s, struct store *store, const struct layout *l, 
 }
 
 /* Prepares a leaf for the root that overwrites it: makes the replicas of the leaf share buffers, or stop sharing,
- * as the root requires. The bytes of the replicas are equal. Returns false if another tensor holds a buffer, or if
- * memory runs out. */
+ * as the root requires. The bytes of the replicas are equal. Returns false if another tensor holds a buffer, if a
+ * buffer is the memory of another library, or if memory runs out. */
 static bool
 lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, bool shared)
 {
@@ -138,9 +138,9 @@ lies_alone(struct rille_session *s, struct store *leaf, const struct layout *l, 
     for (int pos = 0; pos < leaf->n; pos++) {
         struct buffer *b = leaf->part[pos];
         int32_t n = 0;
-        if (!b || b->nref == 1) continue;
+        if (!b) continue;
         for (int i = 0; i < leaf->n; i++) n += leaf->part[i] == b;
-        alone = alone && b->nref == n;
+        alone = alone && b->nref == n && !buffer_is_wrapped(b);
     }
     for (int pos = 0; pos < leaf->n && alone && !shared; pos++) {
         int first = layout_origin(l, pos);
