@@ -434,6 +434,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.tracer = &tracer;
         s->trace.pieces = r->pieces;
         s->trace.planned = o->auto_parallel;
+        s->trace.find_nan = o->check_nan;
         s->trace.nrandom = 0;
         s->trace.whole = o->whole;
         batch_numbers_begin(s);
