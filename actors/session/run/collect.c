@@ -343,13 +343,20 @@ unique_roots(struct collection *c, struct rille_session *s)
     c->root_mark = mark;
 }
 
+/* Returns true if the run, or the compiled step that is being made, finds values that are not finite. */
+static bool
+finds_nan(const struct rille_session *s)
+{
+    return s->runs.find_nan || (s->trace.now && s->trace.find_nan);
+}
+
 /* Returns true for a compiled step whose updates may begin before its last gradient. In all other runs, updates come
  * last: a run that finds NaN, or loses a worker, fails late, and then fewer variables are half written. Micro-batches
  * delay all updates anyway. */
 static bool
 may_update_early(const struct rille_session *s)
 {
-    return s->trace.now && s->trace.pieces == 1 && !s->cluster && !s->runs.find_nan && !s->trace.find_nan;
+    return s->trace.now && s->trace.pieces == 1 && !s->cluster && !finds_nan(s);
 }
 
 int
@@ -633,7 +640,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = p->cut = 1;
     p->threads = s->devices.threads;
-    p->find_nan = s->runs.find_nan;
+    p->find_nan = finds_nan(s);
     p->map = s->cluster ? cluster_map(s->cluster, cluster_home(s->cluster)) : NULL;
     p->cost = s->devices.cost;
     p->shared_least = s->cluster ? 0 : SHARED_LEAST;

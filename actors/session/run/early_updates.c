@@ -136,7 +136,7 @@ updates_early(struct collection *c, bool last)
         else
             place_node(&u, c->node[i]);
     }
-    /* updates that wait for each other, and nodes that depend on them, keep their order */
+    /* The other nodes keep their order: updates that wait for each other, and nodes that depend on such updates. */
     for (int32_t i = 0; i < c->nleaf; i++) u.waiting[i] = -1;
     for (int32_t i = 0; i < c->nnode; i++)
         if (c->node[i]->index < 0) place_node(&u, c->node[i]);

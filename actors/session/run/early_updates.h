@@ -6,8 +6,8 @@
 
 struct collection;
 
-/* Orders the nodes so that each update comes right behind the last reader of the values that it replaces, and behind
- * all nodes that check data. last: all updates, and the nodes that depend on them, come behind all other nodes. */
+/* Moves each update to the position behind its operands, behind the last reader of the values that the update replaces,
+ * and behind all nodes that check data. last: updates and the nodes that depend on updates come behind all others. */
 void updates_early(struct collection *c, bool last);
 
 #endif

@@ -307,7 +307,7 @@ adds_up(const struct gemm *g)
 /* Returns the number of flops between two checks for a stop. All threads together take about thirty milliseconds
  * for them, or up to ninety for 16-bit floats with AMX. With AMX, panels are larger, because oneDNN 2.6 multiplies
  * panels of a transposed operand without AMX. The gradient of GPT-2's head, 50,304 x 256 x 768, on one core of a Xeon
- * (Granite Rapids): 39 ms, in nine panels 65 ms. */
+ * (Emerald Rapids): 39 ms, in nine panels 65 ms. */
 static double
 flops_at_once(const struct gemm *g, int threads)
 {
