@@ -370,6 +370,7 @@ static int
 plan_unsearched(struct fitter *f, const int32_t *parts, struct plan **out)
 {
     struct plan *summed;
+    *out = NULL;
     if (!f->limit) return plan_once(f, parts, (struct search){0}, out);
     f->appends = true;
     int status = plan_once(f, parts, (struct search){0}, out);
