@@ -1,6 +1,7 @@
 -- early-updates.lua - tests the positions of updates in a compiled step. An update must come right behind its gradient,
--- but behind all readers of the old values, and behind all tasks that check data. If the step finds NaN or has
--- micro-batches, all updates must come last. Weights must have the bits of a step that has all updates last.
+-- but behind all readers of the old values, and behind all tasks that check data. If the step finds NaN, has
+-- micro-batches or uses two devices, all updates must come last. Weights must have the bits of a step that has all updates
+-- last.
 local tap = dofile("t/lib/tap.lua")
 local nn = rille.nn
 
@@ -72,6 +73,19 @@ tap.group("a weight with two readers", function()
   local _, same = run("SGD", {check = "nan"}, true)
   tap.ok(first(early, "^sgd") < last(early, "^contract"), "updates of other weights come early")
   tap.is(weights, same, "its update waits for both readers")
+end)
+
+tap.group("two devices", function()
+  local place = rille.placement("cpu", {0, 1})
+  local model = chain()
+  model:to_global{placement = place, sbp = "B"}
+  local opt = rille.optim.SGD(model:parameters(), {lr = 0.1})
+  local step = tap.training(opt, function(a) return model(a):sum() end)
+  step(rille.ones({ROWS, WIDTH}, {placement = place, sbp = "S(0)"}))
+  local plan = tostring(step:plan())
+  local update, last_gradient = plan:find(" sgd "), nil
+  for at in plan:gmatch("() contract ") do last_gradient = at end
+  tap.ok(update and last_gradient and update > last_gradient, "updates come last", plan)
 end)
 
 tap.done()

@@ -350,13 +350,24 @@ finds_nan(const struct rille_session *s)
     return s->runs.find_nan || (s->trace.now && s->trace.find_nan);
 }
 
-/* Returns true for a compiled step whose updates may begin before its last gradient. In all other runs, updates come
- * last: a run that finds NaN, or loses a worker, fails late, and then fewer variables are half written. Micro-batches
- * delay all updates anyway. */
+/* Returns true if all nodes are on the same single device. */
 static bool
-may_update_early(const struct rille_session *s)
+is_on_one_device(const struct collection *c)
 {
-    return s->trace.now && s->trace.pieces == 1 && !s->cluster && !finds_nan(s);
+    const struct place *home = c->nnode ? c->node[0]->out[0]->layout->place : NULL;
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nout; k++)
+            if (c->node[i]->out[k]->layout->place != home) return false;
+    return home && home->nrank == 1;
+}
+
+/* Returns true for a compiled step whose updates may begin before its last gradient. In all other runs, updates come
+ * last. A run that finds NaN, or loses a worker, fails late, and then fewer variables are half written. On several
+ * devices, early updates keep more addends of gradients in memory. Micro-batches delay all updates anyway. */
+static bool
+may_update_early(const struct rille_session *s, const struct collection *c)
+{
+    return s->trace.now && s->trace.pieces == 1 && !s->cluster && !finds_nan(s) && is_on_one_device(c);
 }
 
 int
@@ -371,7 +382,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
         add_root(c, root[i]);
     }
     as_made(c);
-    updates_early(c, !may_update_early(s));
+    updates_early(c, !may_update_early(s, c));
     folds_early(c);
     besides_early(c);
     if (mode == COLLECT_RUN) collect_variables(c);
