@@ -165,7 +165,7 @@ end
 -- of ranks of mesh axis i; unit: number of adjacent elements that a shard keeps together.
 local function check_equal_shards(who, axis, size, unit, m, i)
   check.that(size % (m * unit) == 0, "per_rank: %s: axis %d has %d elements%s, which the %d ranks of mesh axis %d must divide, because the " ..
-    "function is called once for all ranks; pad the axis to %d elements", who, axis, size, unit > 1 and (" in units of %d"):format(unit) or "",
+    "function runs once for all ranks; pad the axis to %d elements", who, axis, size, unit > 1 and (" in units of %d"):format(unit) or "",
     m, i - 1, (size + m * unit - 1) // (m * unit) * m * unit)
 end
 

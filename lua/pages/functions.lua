@@ -300,8 +300,8 @@ rille.manual_seed(1)]],
     text = [[
 Calls a function whose calls may combine the rows of one micro-batch, in a step compiled with micro_batches.
 Without it, a call that combines rows of the batch (a softmax along axis 0, a product of a batch with itself) is an
-error in such a step, because a micro-batch has only a part of the rows. Batch norm uses this function. Outside such
-a step it only calls fn.]],
+error in such a step, because a micro-batch has only a part of the rows. Numbers that fn computes from x.shape[1]
+are those of the micro-batch. Batch norm uses this function. Outside such a step it only calls fn.]],
     args = [[
 fn: function
 ...: its arguments]],

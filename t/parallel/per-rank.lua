@@ -527,7 +527,7 @@ tap.group("errors", function()
   local cases = {
     {"axis 1 has 3 elements, which the 2 ranks of mesh axis 0 must divide", id, {"S(1)"}, {"S(1)"}, x},
     {"input 1: a layout must be S or B on each mesh axis, found P", id, {"P"}, {"B"}, x},
-    {"input 1: axis 0 has 6 elements in units of 2, which the 2 ranks of mesh axis 0 must divide, because the function is called once for all ranks; pad the axis to 8",
+    {"input 1: axis 0 has 6 elements in units of 2, which the 2 ranks of mesh axis 0 must divide, because the function runs once for all ranks; pad the axis to 8",
       id, {"S(0, unit 2)"}, {"S(0)"}, x},
     {"output 1: axis 0 of the local result has 3 elements, which must be a multiple of the unit 2", id, {"S(0)"}, {"S(0, unit 2)"}, x},
     {"the unit must divide axis 1", id, {"S(0)"}, {"S(1, unit 4)"}, x},

@@ -208,4 +208,18 @@ tap.group("caches of tensors", function()
   tap.near(step(input):item(), input:sum():item() / ROWS + 7, "the second tensor has the number of rows of the batch")
 end)
 
+-- In rille.per_micro_batch, x.shape[1] is the number of rows of the micro-batch.
+tap.group("numbers of a micro-batch", function()
+  local step = rille.graph(function(x)
+    local centred = rille.per_micro_batch(function() return x - x:sum(0) / x.shape[1] end)
+    return centred:square():sum() / x.shape[1]
+  end, {micro_batches = 2})
+  local want = 0
+  for k = 0, 1 do
+    local part = input[{{4 * k, 4 * k + 4}}]
+    want = want + (part - part:mean(0)):square():sum():item() / ROWS
+  end
+  tap.near(step(input):item(), want, "each micro-batch is centred by its own mean; the number outside is that of the whole batch")
+end)
+
 tap.done()

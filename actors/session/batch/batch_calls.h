@@ -30,8 +30,8 @@ void batch_calls_begin(struct rille_session *s);
 /* Handles the user's next call, before its nodes are added. A trace with the whole batch stores the call. A trace of
  * several micro-batches compares the call with the stored call, and changes attr. */
 void batch_calls_next(struct rille_session *s, const struct op *op, int nin, struct val *const *in, struct attr *attr);
-/* Returns the dimension along which the result of n has one row per row of the micro-batch, if n is the user's call of
- * expand on a value that is the same for all micro-batches; -1: none. */
+/* Returns the dimension of rows in the result of n, if n is the user's call of expand; -1: none. The operand must be
+ * the same for all micro-batches, and the call must repeat it once per row of the micro-batch. */
 int batch_calls_rows(const struct rille_session *s, const struct node *n);
 /* Handles the results of the call that batch_calls_next() has handled last. E_PLAN: the results of all micro-batches
  * do not make the result of the whole batch. */
