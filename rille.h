@@ -180,6 +180,7 @@ struct rille_worker_options {
      * the worker waits for the kernel */
     void (*die)(int status);
     const char *job; /* text that names the job, as in struct rille_workers; NULL: no name */
+    int *code;       /* set to the exit code of the job (rille_end_with) when the job ends; NULL: not needed */
 };
 /* Runs the work that a controller sends, and returns 0 when the job ends. Non-zero: the controller rejected the
  * worker or disconnected it; rille_error() says why. */
@@ -235,6 +236,8 @@ int rille_hear(struct rille_session *s, uint64_t signals);
 /* Returns the first signal that a worker has received, of those set by rille_hear(), and sets *rank to the worker;
  * 0: none. */
 int rille_heard(struct rille_session *s, int *rank);
+/* Sets the exit code of the job, which rille_close() sends to the workers; 0 if this function is not called. */
+int rille_end_with(struct rille_session *s, int code);
 bool rille_in_cluster(struct rille_session *s);
 bool rille_was_lost(void); /* returns true if this thread's last error was the loss of a worker */
 

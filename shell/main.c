@@ -540,10 +540,9 @@ static int
 run_monitored(lua_State *L, const struct program *p)
 {
     const char *address = p->metrics ? p->metrics : getenv("RILLE_METRICS");
-    bool script = p->script < p->argc || p->naction;
     const char *option = p->metrics ? "--metrics" : "RILLE_METRICS";
     if (address && *address && monitor_open(shell_of(L)->session, option, address, job_title(p))) return EXIT_USAGE;
-    ending_open(L, job_title(p), p->front->on && script);
+    ending_hook(L, p->front->on && !p->front->leaves);
     return run_all(L, p);
 }
 
@@ -573,10 +572,13 @@ run_program(const struct program *p)
         code = code ? code : last;
         fflush(stdout);
         ending_tell(code, NULL);
+        rille_end_with(sh->session, code);
         monitor_close();
         if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
-    } else
+    } else {
         code = open_failed(p);
+        if (code != EXIT_USAGE) ending_tell(code, NULL);
+    }
     lua_close(L);
     return code;
 }
@@ -648,6 +650,7 @@ begin_program(int argc, char **argv, struct front *front)
     warn_of_devices(p.environment.options.devices);
     if ((code = open_log(&p))) return code;
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed(&p);
+    if (!front->attached) ending_open(job_title(&p), front->on && (p.script < p.argc || p.naction));
     return run_program(&p);
 }
 

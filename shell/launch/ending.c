@@ -2,10 +2,14 @@
 #include "shell/bind/module/lua_stopping.h"
 #include "shell/launch/ending.h"
 
+#include "runtime/base/system.h"
 #include "shell/bind/base/clock.h"
+#include "shell/bind/base/shell.h"
 #include "shell/launch/front.h"
 #include "shell/run/journal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <lauxlib.h>
 #include <signal.h>
@@ -19,7 +23,8 @@ enum { SHORT = 600 }; /* s: a job that succeeds within this time prints no line 
 
 static struct {
     pid_t pid; /* id of the process that reports the end; 0: no job was begun */
-    bool tells;
+    bool tells, closes;
+    int watcher;  /* write end of the pipe to the watching process; 0: there is none */
     double start; /* clock_seconds() when the job began */
     char job[128];
 } ending;
@@ -30,9 +35,12 @@ exit_told(lua_State *L)
 {
     int code = lua_isboolean(L, 1) ? !lua_toboolean(L, 1) : (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
     ending_tell(code, "os.exit");
+    rille_end_with(shell_of(L)->session, code);
+    lua_settop(L, 2);
+    if (ending.closes) lua_pushboolean(L, true), lua_replace(L, 2);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 0);
+    lua_call(L, 2, 0);
     return 0;
 }
 
@@ -43,14 +51,9 @@ ending_begin(void)
 }
 
 void
-ending_open(lua_State *L, const char *job, bool tells)
+ending_hook(lua_State *L, bool closes)
 {
-    ending.pid = getpid();
-    ending.tells = tells;
-    ending_begin();
-    const char *slash = strrchr(job, '/');
-    snprintf(ending.job, sizeof ending.job, "%s", slash ? slash + 1 : job);
-    journal_event("begin", job);
+    ending.closes = closes;
     lua_getglobal(L, "os");
     lua_getfield(L, -1, "exit");
     lua_pushcclosure(L, exit_told, 1);
@@ -99,11 +102,104 @@ ending_when(char out[ENDING_WHEN])
     snprintf(out, ENDING_WHEN, "ended at %s after %s", date, took);
 }
 
+/* ---- the process that watches ---- */
+
+/* Returns how many processes the kernel has killed for lack of memory: those of this control group if it limits the
+ * memory, else those of the machine. */
+static long
+count_memory_kills(void)
+{
+    struct rille_limits limits;
+    char path[sizeof limits.memory_from + sizeof "memory.oom_control"] = "/proc/vmstat", line[200];
+    long n = 0;
+    if (!rille_limits(&limits) && limits.memory_from[0]) {
+        int folder = (int)(strrchr(limits.memory_from, '/') - limits.memory_from);
+        snprintf(path, sizeof path, "%.*s/memory.events", folder, limits.memory_from);
+        if (access(path, R_OK)) snprintf(path, sizeof path, "%.*s/memory.oom_control", folder, limits.memory_from);
+    }
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) sscanf(line, "oom_kill %ld", &n);
+    if (file) fclose(file);
+    return n;
+}
+
+/* Reports that the job's process has ended without a report. */
+static void
+tell_killed(pid_t of, bool memory)
+{
+    char when[ENDING_WHEN], reason[128];
+    snprintf(reason, sizeof reason, "the controller (process %d) was killed%s", (int)of,
+             memory ? ", perhaps because memory was exhausted" : "");
+    ending_when(when);
+    journal_write("end", json_pack("{s:s, s:f}", "reason", reason, "seconds", clock_seconds() - ending.start));
+    fprintf(stderr, "rille: %s %s: %s\n", ending.job, when, reason);
+}
+
+/* Runs the watching process: waits until the job's process writes a byte or ends. A byte 0 means that the end was
+ * reported; any other byte is the signal that ends the job's process at once. */
+static void
+watch_job(int from, pid_t of)
+{
+    static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGTTOU};
+    unsigned char byte = 0;
+    ssize_t n;
+    setpgid(0, 0); /* signals to the group of the job's process do not end this process */
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_IGN);
+    int null = open("/dev/null", O_RDWR); /* readers of stdout must not wait for this process */
+    for (int k = 0; k < 2 && null >= 0; k++) dup2(null, k);
+    long before = count_memory_kills();
+    while ((n = read(from, &byte, 1)) < 0 && errno == EINTR) continue;
+    if (n == 0)
+        tell_killed(of, count_memory_kills() > before);
+    else if (byte)
+        ending.pid = getpid(), ending.watcher = 0, ending_tell(128 + byte, NULL);
+    _exit(0);
+}
+
+/* Tells the watching process that the end was reported (0), or which signal ends this process. */
+static void
+tell_watcher(int number)
+{
+    unsigned char byte = (unsigned char)number;
+    if (ending.watcher && ending.pid == getpid() && write(ending.watcher, &byte, 1) < 0) return;
+}
+
+static void
+start_watcher(void)
+{
+    int fd[2];
+    pid_t of = getpid();
+    if (system_pipe(fd, false)) return; /* without a second process, the end of a killed job is not reported */
+    fflush(NULL);
+    if (fork() == 0) {
+        close(fd[1]);
+        watch_job(fd[0], of);
+    }
+    close(fd[0]);
+    ending.watcher = fd[1];
+    stopping_on_exit(tell_watcher);
+}
+
+/* ---- the end ---- */
+
+void
+ending_open(const char *job, bool tells)
+{
+    const char *slash = strrchr(job, '/');
+    ending.pid = getpid();
+    ending.tells = tells;
+    ending_begin();
+    snprintf(ending.job, sizeof ending.job, "%s", slash ? slash + 1 : job);
+    journal_event("begin", job);
+    if (tells) start_watcher();
+}
+
 void
 ending_tell(int code, const char *why)
 {
     char text[400], reason[64], when[ENDING_WHEN];
     if (ending.pid != getpid()) return;
+    tell_watcher(0);
     ending.pid = 0;
     double seconds = clock_seconds() - ending.start;
     print_reason(code, why, reason);

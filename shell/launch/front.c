@@ -528,8 +528,9 @@ worker_serve(struct rille_worker_options *o)
     char when[ENDING_WHEN];
     ending_begin();
     if (environment_read(&e)) return front_refused(e.error);
-    int code = choose_transport(&e, &o->mpi);
+    int job_code = 0, code = choose_transport(&e, &o->mpi);
     if (code) return code;
+    o->code = &job_code;
     if (o->keep_seconds) o->mpi = RILLE_TCP; /* uses TCP, because MPI cannot be initialised twice */
     log_as_worker(o->rank);
     o->say = say_news;
@@ -540,14 +541,18 @@ worker_serve(struct rille_worker_options *o)
     o->die = end_worker;
     o->signal = stopping_noted;
     stopping_catch(stopping_note, SA_RESTART);
-    if (!rille_worker(o)) return 0;
+    bool done = !rille_worker(o);
+    ending_when(when);
+    /* workers that were not started by hand print nothing, because the controller's process does */
+    if (done && job_code && o->joined)
+        fprintf(stderr, "rille: worker %s: the job ended with exit code %d\n", when, job_code);
+    if (done) return job_code;
     int signal_number = stopping_noted();
     if (signal_number)
         stopping_tell(signal_number);
     else
         fprintf(stderr, "rille: worker: %s\n", rille_error());
     code = signal_number ? 128 + signal_number : 1;
-    ending_when(when);
     fprintf(stderr, "rille: worker %s, exit code %d\n", when, code);
     return code;
 }

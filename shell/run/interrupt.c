@@ -147,7 +147,7 @@ static void
 interrupt_on_press(int number)
 {
     count_press();
-    if (presses >= 3 && !interactive) _exit(128 + number);
+    if (presses >= 3 && !interactive) stopping_exit(number);
     interrupt_stop_all();
     if (presses == 2) tell_wait();
 }

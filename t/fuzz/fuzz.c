@@ -225,7 +225,7 @@ fuzz_coordinator(const uint8_t *bytes, size_t n)
             coordinator_receive(c, from % 8, as_of_today(&p));
         if (notices.full) coordinator_act(c, &(struct input){0}, &notices, &run);
     }
-    coordinator_bye(c);
+    coordinator_bye(c, 0);
     coordinator_free(&c);
     str_free(&room);
 }

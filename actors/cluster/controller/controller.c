@@ -648,6 +648,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     if (!status) status = control_gather(c);
     pthread_mutex_unlock(&c->lock);
     *out = c;
+    if (status) c->code = 1;
     if (status) cluster_close(out);
     return status;
 }
@@ -667,7 +668,7 @@ static void
 dismiss(struct cluster *c)
 {
     int64_t until = now_ns() + BYE_MS * 1000000ll;
-    coordinator_bye(c->c);
+    coordinator_bye(c->c, (uint32_t)c->code);
     while (anybody(c) && now_ns() < until) {
         struct timespec nap = {.tv_nsec = 1000000};
         take_control(c);
@@ -771,6 +772,12 @@ cluster_hear(struct cluster *c, uint64_t signals)
     pthread_mutex_lock(&c->lock);
     coordinator_hear(c->c, signals);
     pthread_mutex_unlock(&c->lock);
+}
+
+void
+cluster_end_with(struct cluster *c, int code)
+{
+    c->code = code;
 }
 
 int

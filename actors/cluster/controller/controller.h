@@ -67,6 +67,8 @@ void cluster_hear(struct cluster *c, uint64_t signals);
 /* Returns the first signal set by cluster_hear() that a worker received; 0: none. Sets *rank to the worker that
  * received it. */
 int cluster_heard(struct cluster *c, int *rank);
+/* Sets the exit code of the job, which the workers receive at its end; 0 if it is not set. */
+void cluster_end_with(struct cluster *c, int code);
 /* Ends the job: asks the workers to end, and kills the workers of this host that have not ended after 2 s. */
 void cluster_close(struct cluster **c);
 

@@ -64,6 +64,7 @@ struct cluster {
     bool started;
 
     bool passes_on;          /* true: closing the cluster leaves the workers for another controller */
+    int code;                /* exit code of the job, sent to the workers at its end */
     struct process *process; /* process of each rank */
     struct str packet;       /* buffer for the packet being sent */
     struct {

@@ -208,8 +208,8 @@ make_tables(struct cluster *c)
     c->table.abilities = UINT32_MAX;
 }
 
-/* Completes the maps from which plans are compiled. Chooses the memory for which the session compiles: the memory of this
- * host if this host has workers, else another memory with workers. */
+/* Completes the maps from which plans are compiled. Chooses the memory for which the session compiles: the memory of
+ * this host if this host has workers, else another memory with workers. */
 static void
 settle_maps(struct cluster *c, const uint32_t *slots)
 {

@@ -603,11 +603,11 @@ coordinator_receive(struct coordinator *c, int peer, const struct packet *p)
 /* ---- the end ---- */
 
 void
-coordinator_bye(struct coordinator *c)
+coordinator_bye(struct coordinator *c, uint32_t code)
 {
-    send_to_all(c, (struct packet){.kind = PACKET_BYE});
-    for (int i = 0; i < c->nwaiting; i++)
-        coordinate_tell_waiting(c, &c->waiting[i], (struct packet){.kind = PACKET_BYE});
+    const struct packet p = {.kind = PACKET_BYE, .code = code};
+    send_to_all(c, p);
+    for (int i = 0; i < c->nwaiting; i++) coordinate_tell_waiting(c, &c->waiting[i], p);
 }
 
 /* ---- queries ---- */

@@ -260,8 +260,8 @@ struct places {
     int n;
 };
 
-/* Ends the job by sending BYE to the members. */
-void coordinator_bye(struct coordinator *c);
+/* Ends the job by sending BYE to the members. code: exit code of the job. */
+void coordinator_bye(struct coordinator *c, uint32_t code);
 
 enum coordinator_phase coordinator_phase(const struct coordinator *c);
 uint32_t coordinator_epoch(const struct coordinator *c); /* returns the number of the current epoch, from 1 */

@@ -21,6 +21,7 @@ struct worker_member {
     struct member_options options;
     struct member_env env;
     enum { JOIN, IN, LEFT } state;
+    uint32_t code; /* exit code of the job, from BYE */
     int rank, missed, lag;
     bool waits;           /* true: the worker waits, because the coordinator has no free rank for it */
     bool retries;         /* true: a packet is missing, and the worker has already replaced its connection for it */
@@ -98,7 +99,7 @@ member_end(struct worker_member *m, int status, const char *text)
 {
     if (m->state == LEFT) return;
     m->state = LEFT;
-    queue_work(m, (struct work){.kind = WORK_LEAVE, .status = status, .text = text});
+    queue_work(m, (struct work){.kind = WORK_LEAVE, .status = status, .code = m->code, .text = text});
 }
 
 static void
@@ -271,7 +272,7 @@ queue_connect(struct worker_member *m, const struct packet *p)
 static void
 bye(struct worker_member *m, const struct packet *p)
 {
-    UNUSED(p);
+    m->code = p->code;
     member_end(m, LEAVE_DONE, "");
 }
 

@@ -50,6 +50,7 @@ struct work {
     size_t n;
     int from; /* rank of the worker that sent the request ASKED or the list LISTED */
     int status;
+    uint32_t code; /* (LEAVE) with LEAVE_DONE: exit code of the job */
     const char *text;
 };
 

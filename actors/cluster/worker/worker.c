@@ -161,6 +161,7 @@ on_work(void *arg, const struct work *work)
 {
     struct worker_process *w = arg;
     if (work->kind == WORK_LEAVE) {
+        if (!w->shared.leave.asked) w->shared.leave.code = (int)work->code;
         worker_leave(w, work->status, work->text);
         return;
     }
@@ -394,7 +395,7 @@ end_process(const struct worker_process *w)
 {
     if (!w->options.die) return;
     link_sweep(w->options.join);
-    w->options.die(w->shared.leave.status ? 1 : 0);
+    w->options.die(w->shared.leave.status ? 1 : w->shared.leave.code);
 }
 
 static void *
@@ -573,6 +574,7 @@ serve_once(const struct cluster_worker_options *o, struct worker_kept *kept, int
     snprintf(text, sizeof text, "%s", w.shared.leave.text);
     close_worker(&w);
     if (rank >= 0) *last = rank;
+    if (!status && !end && o->code) *o->code = w.shared.leave.code;
     if (status || !end) return status;
     if (rank < 0) return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s (coordinator at %s)", text, o->join);
     return fail(end == LEAVE_ORPHAN ? E_LOST : E_BUS, "%s", text);

@@ -31,6 +31,7 @@ struct cluster_worker_options {
     void (*joined)(void); /* called when a coordinator has admitted the worker; NULL: not called */
     /* ends the process at once, called if a kernel does not return; NULL: the worker waits for the kernel */
     void (*die)(int status);
+    int *code; /* set to the exit code of the job when the job has ended; NULL: not needed */
 };
 /* Serves a coordinator on the calling thread, which is device thread 0. Returns 0 when the job has ended. E_LOST:
  * the coordinator is gone. Other errors (E_BUS, E_ARG, E_IO...): no coordinator admitted the worker, or the worker

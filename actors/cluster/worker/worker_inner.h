@@ -78,6 +78,7 @@ struct worker_shared {
     struct {
         bool asked;
         int status; /* reason why the worker leaves: a LEAVE_ constant */
+        int code;   /* (LEAVE_DONE) exit code of the job */
         int64_t until_ns;
         char text[WIRE_TEXT];
     } leave;

@@ -44,7 +44,8 @@ rille_worker(const struct rille_worker_options *options)
                                         .say = o->say,
                                         .signal = o->signal,
                                         .joined = o->joined,
-                                        .die = o->die};
+                                        .die = o->die,
+                                        .code = o->code};
     memcpy(so.secret, o->secret, sizeof so.secret);
     TRY(device_counts_of_worker(o->devices, true, &so.devices));
     TRY(session_collectives(o->collectives, o->devices, &so.devices.gpus));
@@ -160,6 +161,14 @@ rille_heard(struct rille_session *s, int *rank)
     if (face_session(s, __func__) || face_given(rank, "the rank", __func__)) return 0;
     *rank = -1;
     return s->cluster ? cluster_heard(s->cluster, rank) : 0;
+}
+
+int
+rille_end_with(struct rille_session *s, int code)
+{
+    TRY(face_session(s, __func__));
+    if (s->cluster) cluster_end_with(s->cluster, code);
+    return 0;
 }
 
 /* Describes this process in *out as worker 0, for a session without workers. Returns false if i is not 0. */

@@ -21,9 +21,10 @@ static const struct stop_signal {
 } signals[] = {{"TERM", SIGTERM}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
 enum { NSIGNAL = sizeof signals / sizeof *signals };
 
-static atomic_int received; /* number of the first signal; 0: none; workers read it on another thread */
-static uint64_t handled;    /* signals that the program handles; bit N stands for signal N */
-static bool declined;       /* true: signals end the program even if it calls rille.stopping() */
+static atomic_int received;                 /* number of the first signal; 0: none; workers read it on another thread */
+static uint64_t handled;                    /* signals that the program handles; bit N stands for signal N */
+static void (*on_exit_at_once)(int number); /* stopping_on_exit(); NULL: none */
+static bool declined;                       /* true: signals end the program even if it calls rille.stopping() */
 
 const char *
 stopping_name(int number)
@@ -43,10 +44,23 @@ stopping_tell(int number)
 }
 
 void
+stopping_on_exit(void (*function)(int number))
+{
+    on_exit_at_once = function;
+}
+
+void
+stopping_exit(int number)
+{
+    if (on_exit_at_once) on_exit_at_once(number);
+    _exit(128 + number);
+}
+
+void
 stopping_now(int number)
 {
     stopping_tell(number);
-    _exit(128 + number);
+    stopping_exit(number);
 }
 
 void

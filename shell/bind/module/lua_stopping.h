@@ -12,6 +12,10 @@ const char *stopping_name(int number); /* returns "TERM" for SIGTERM; "?" for a 
 int stopping_noted(void);              /* returns the signal that stopping_note() recorded; 0: none */
 void stopping_tell(int number);        /* prints which signal ends the process; safe in a signal handler */
 void stopping_now(int number); /* like stopping_tell(), then ends the process at once; safe in a signal handler */
+/* Ends the process at once, with the exit code of a signal; safe in a signal handler. */
+void stopping_exit(int number);
+/* Sets a function that stopping_exit() calls first, which must be safe in a signal handler. */
+void stopping_on_exit(void (*function)(int number));
 /* Sets the handler of SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP, except where the parent process ignores the signal. Without
  * a handler, process 1 of a container never receives these signals. */
 void stopping_catch(void (*handler)(int number), int flags);
