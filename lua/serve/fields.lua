@@ -21,6 +21,7 @@ end
 
 local function shown(v)
   if type(v) == "string" then return #v <= 40 and ("%q"):format(v) or ("a string of %d bytes"):format(#v) end
+  if v == json.null then return "null" end
   return type(v) == "table" and (getmetatable(v) and "an array" or "an object") or tostring(v)
 end
 

@@ -188,6 +188,8 @@ local function route_of(self, method, path, type)
   if method == "GET" and path == "/v1/models/" .. self.model then
     return function(_, id) reply(self, id, 200, answers.line(model_entry(self)) .. "\n") end
   end
+  local other_model = method == "GET" and path:match("^/v1/models/(.+)")
+  if other_model then fields.fail(404, "model", "unknown model %q; expected %q", other_model, self.model) end
   local route = routes[method .. " " .. path]
   if not route then
     local other = routes["GET " .. path] and "GET" or routes["POST " .. path] and "POST"

@@ -13,7 +13,7 @@ set -u
 cd "$(dirname "$0")/../.."
 fuzz=build/fuzz/fuzz learnt=build/fuzz/corpus
 # SUBJECT:PERCENT for each subject; PERCENT: its share of all inputs, smallest for slow subjects
-of_files=(safetensors:14 image:1 torch:15 gguf:15 npz:15 npy:10 llmc:10 tokens:14 files:2 tokenizer:2 tiktoken:1 sentencepiece:1)
+of_files=(safetensors:14 image:1 torch:15 gguf:15 npz:15 npy:10 llmc:10 tokens:14 files:2 tokenizer:1 tekken:1 tiktoken:1 sentencepiece:1)
 much=${1:-60}
 [ $# -gt 0 ] && shift
 if [ "$much" = files ]; then

@@ -295,7 +295,8 @@ tap.group("truncated files", function()
         end
       end
       for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a regular file"] = "ln -s /dev/zero '%s'",
-        [": not a regular file"] = "mkfifo '%s'"} do
+        [": not a regular file"] = "mkfifo '%s'",
+        ["a pointer of Git LFS, not the file itself"] = "printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:0\\nsize 9\\n' >'%s'"} do
         os.remove(path)
         os.execute(how:format(path))
         tap.fails(function() rille.models[kind].load(at) end, {"files.lua:", path, what}, ("%s: an impossible %s is refused"):format(kind, name))

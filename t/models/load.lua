@@ -2,6 +2,7 @@
 -- Errors of damaged entries name the file and point at the user's line.
 local tap = dofile("t/lib/tap.lua")
 local check = require "rille.base.check"
+local json = require "rille.json"
 local describe = require "rille.models.loading.describe"
 local kinds = require "rille.models.loading.kinds"
 local golden = dofile("t/golden/models/families.lua")
@@ -44,10 +45,10 @@ tap.group("kinds", function()
   end
   os.execute(("mkdir '%s'"):format(dir))
   families.write_words({model_type = "mamba"}, dir)
-  tap.fails(function() rille.models.load(dir) end, {"load.lua", dir .. "/config.json", 'unknown model_type "mamba"; expected one of: arcee, aria_text, bert',
+  tap.fails(function() rille.models.load(dir) end, {"load.lua", dir .. "/config.json", 'unknown model_type "mamba"; expected one of: albert, arcee, aria_text, bert',
     "gpt2", "stablelm"}, "an unknown kind")
   families.write_words({vocab_size = 3}, dir)
-  tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json has no model_type; expected one of: arcee, aria_text, bert"}, "no kind")
+  tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json has no model_type; expected one of: albert, arcee, aria_text, bert"}, "no kind")
   remove(dir)
   tap.fails(function() rille.models.load(dir) end, {"load.lua", dir}, "a missing folder")
   tap.fails(function() rille.models.load(3) end, {"load.lua", "models.load"}, "no name")
@@ -195,6 +196,32 @@ tap.group("choices that other models support", function()
       local text = more.rope_parameters and "partial_rotary_factor must be 1 for models of this kind, found 0.5" or "use_bidirectional_attention must be false"
       tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", text}, text)
       remove(dir)
+    end
+  end
+end)
+
+tap.group("missing keys", function()
+  -- name of an entry, a key, its default in transformers; "no": null, which differs from a missing key
+  local cases = {{"gemma2", "attn_logit_softcapping", 50.0, "no"}, {"gemma2", "rms_norm_eps", 1e-06}, {"mistral", "sliding_window", 4096, "no"},
+    {"phi", "hidden_act", "gelu_new"}, {"gpt_neox", "hidden_act", "gelu"}, {"deepseek_v3", "routed_scaling_factor", 2.5},
+    {"mixtral", "rope_theta", 1e6}, {"nemotron", "hidden_act", "relu2"}}
+  for _, case in ipairs(cases) do
+    local name, key, value, null = table.unpack(case)
+    for _, entry in ipairs(golden) do
+      if entry.name == name then
+        local what = ("%s without %s"):format(name, key)
+        families.write(entry, dir)
+        local function config_with(v)
+          local words = families.words(entry)
+          if key == "rope_theta" then words.rope_parameters = nil end
+          words[key] = v
+          families.write_words(words, dir)
+          return json.encode(plain(rille.models.load(dir).config))
+        end
+        tap.is(config_with(nil), config_with(value), what .. " has the default of transformers")
+        if null then tap.ok(config_with(json.null) ~= config_with(value), what .. ": null is no missing key") end
+        remove(dir)
+      end
     end
   end
 end)

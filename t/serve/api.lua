@@ -263,6 +263,8 @@ tap.group("other paths", function()
   local a = ask{{"/health", "", "GET"}, {"/v1/models", "", "GET"}, {"/v1/models/small", "", "GET"}, {COMPLETIONS, {prompt = "a", max_tokens = 3}}, {"/metrics", "", "GET"}}
   tap.is({a[1].status, a[2].body.data[1].id, a[3].body.id}, {200, "small", "small"}, "health and models")
   tap.ok(a[5].text:find('rille_requests_total{status="200"} 3', 1, true), "metrics count requests", a[5].text)
+  local other = ask{{"/v1/models/other", "", "GET"}}[1]
+  tap.is({other.status, other.body.error.message}, {404, 'unknown model "other"; expected "small"'}, "another model is unknown")
 end)
 
 tap.group("many requests", function()

@@ -7,6 +7,7 @@
 
 local rille = require "rille"
 local check = require "rille.base.check"
+local add_defaults = require "rille.models.loading.defaults"
 local json = require "rille.json"
 local gguf = require "rille.models.loading.gguf"
 local low_bits = require "rille.models.loading.low_bits"
@@ -174,6 +175,7 @@ local function read_config(who, path)
   end
   check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object, found %s", who, dir,
     theirs == json.null and "null" or type(theirs) == "table" and "an array" or check.shown(theirs))
+  add_defaults(theirs)
   without_nulls(theirs)
   return theirs, dir .. "/config.json", path
 end

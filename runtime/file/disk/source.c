@@ -16,13 +16,25 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the host must be little-endian, like the files");
 
+/* Returns true if the file is a pointer of Git LFS: a short text that a clone without LFS has in place of the file. */
+static bool
+is_lfs_pointer(int fd, int64_t size)
+{
+    enum { MOST = 1024 };
+    static const char start[] = "version https://git-lfs.github.com/spec/";
+    char text[sizeof start - 1];
+    return size < MOST && pread(fd, text, sizeof text, 0) == (ssize_t)sizeof text && !memcmp(text, start, sizeof text);
+}
+
 int
 source_take(const char *name, int fd, struct source **out)
 {
     struct stat st;
     int status = fstat(fd, &st)         ? fail(E_IO, "%s: %s", name, strerror(errno))
                  : !S_ISREG(st.st_mode) ? fail(E_IO, "%s: not a regular file", name)
-                                        : 0;
+                 : is_lfs_pointer(fd, st.st_size)
+                     ? fail(E_IO, "%s: a pointer of Git LFS, not the file itself; run git lfs pull in its folder", name)
+                     : 0;
     if (status) {
         close(fd);
         return status;
