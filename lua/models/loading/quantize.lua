@@ -1,6 +1,7 @@
 -- quantize.lua - replaces the layers of a model, in place, by layers with weights of few bits. Routers are unchanged.
 --
---   int8   linear layers and experts have int8 weights (nn.Int8Linear, nn.Int8Experts)
+--   int8   linear layers have int8 weights (nn.Int8Linear); experts, too (nn.Int8Experts), or gated ones blocks of 32 numbers of 8
+--          bits with a scale each (Q8_0)
 --   int4   linear layers and experts have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
 --   keep   linear layers, embeddings and experts keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
 
@@ -28,11 +29,17 @@ local function replacement(method, class, layer)
   return make and rille.no_grad(make, layer)
 end
 
+-- Returns the type of the blocks in which a method stores the weights of a mixture's experts; nil: not in blocks.
+local function blocks_of_experts(method, m)
+  if method == "int4" then return "Q4_0" end
+  return getmetatable(m) ~= nn.MixtureOfExperts and getmetatable(m) ~= nn.Int8Experts and "Q8_0" or nil
+end
+
 -- Replaces the weight `name` of a mixture's experts by blocks with the values w, if 32 divides the length of their rows.
 -- Returns true if the weight was replaced.
-local function round_expert(m, name, w)
+local function round_expert(m, name, kind, w)
   if w.shape[2] % 32 ~= 0 then return false end
-  m:_take_blocks(name, "Q4_0", rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = "Q4_0"}):detach())
+  m:_take_blocks(name, kind, rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = kind}):detach())
   return true
 end
 
@@ -69,11 +76,10 @@ end
 
 -- Quantizes the weights of a model that are not quantized yet. method: "int8" or "int4".
 function quantize.round(model, method)
-  if method == "int4" then
-    each_expert(model, function(m, name)
-      if not (m.kinds and m.kinds[name]) then round_expert(m, name, m[name]) end
-    end)
-  end
+  each_expert(model, function(m, name)
+    local kind = blocks_of_experts(method, m)
+    if kind and not (m.kinds and m.kinds[name]) then round_expert(m, name, kind, m[name]) end
+  end)
   each_layer(model, function(part) return replacement(method, getmetatable(part), part) end)
   return finish(model, method)
 end
@@ -119,8 +125,8 @@ function quantize.consumer(model, method)
     end
   end)
   each_expert(model, function(m, name, path)
-    if method ~= "int4" then return end
-    consumers[path] = function(value) return round_expert(m, name, value) and settle(m, value) end
+    local kind = blocks_of_experts(method, m)
+    if kind then consumers[path] = function(value) return round_expert(m, name, kind, value) and settle(m, value) end end
   end)
   return function(name, value) return consumers[name] and consumers[name](value) end
 end
