@@ -76,7 +76,16 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* ---- variant: f32 ---- */
+/* ---- variant: f32, bf16, f16 ---- */
+
+/* Returns element i of a dense view of one of the dtypes of the variant. */
+static double
+element(const struct view *v, int64_t i)
+{
+    if (v->dtype == DT_F32) return (double)((const float *)v->data)[i];
+    uint16_t half = ((const uint16_t *)v->data)[i];
+    return (double)(v->dtype == DT_BF16 ? from_bf16(half) : from_f16(half));
+}
 
 static void
 round_range(void *arg, int64_t lo, int64_t hi)
@@ -85,7 +94,7 @@ round_range(void *arg, int64_t lo, int64_t hi)
     const struct coding *c = blocks_coding(k->call);
     for (int64_t b = lo; b < hi; b++) {
         double x[SIZE];
-        for (int i = 0; i < SIZE; i++) x[i] = (double)((const float *)k->in[0].data)[b * SIZE + i];
+        for (int i = 0; i < SIZE; i++) x[i] = element(&k->in[0], b * SIZE + i);
         round_to_block(x, c->bytes < SIZE, (uint8_t *)k->out[0].data + b * c->bytes);
     }
 }
@@ -93,7 +102,8 @@ round_range(void *arg, int64_t lo, int64_t hi)
 static bool
 accepts(const struct kcall *k)
 {
-    return k->in[0].dtype == DT_F32 && dense_out(k);
+    enum dtype dt = k->in[0].dtype;
+    return (dt == DT_F32 || dt == DT_BF16 || dt == DT_F16) && dense_out(k);
 }
 
 static int
@@ -106,7 +116,7 @@ run(const struct kcall *k, const void *state)
 }
 
 static const struct kernel_variant variants[] = {
-    {"f32", .dense_in = true, .accepts = accepts, .run = run},
+    {"floats", .dense_in = true, .accepts = accepts, .run = run},
     {NULL},
 };
 
@@ -124,5 +134,5 @@ const struct op op_to_blocks = {
     .host.ref = ref,
     .host.kernel = variants,
     .flags = OP_UNPLACED,
-    .sample = {"f32{3,64}", "f32{2,2,32} kind=Q4_0", "bf16{96}"},
+    .sample = {"f32{3,64}", "f32{2,2,32} kind=Q4_0", "bf16{96}", "f16{2,64} kind=Q4_0"},
 };

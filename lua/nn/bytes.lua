@@ -8,7 +8,8 @@ local bytes = {}
 -- Quantizes w (..., in). Returns u8 values of w's shape, and scales (...), one per row.
 function bytes.of(w)
   w = w:detach()
-  local largest = w:abs():max{axis = -1, keepdim = true}:to("f32")
+  local highest, lowest = w:max{axis = -1, keepdim = true}, w:min{axis = -1, keepdim = true}
+  local largest = rille.maximum(highest, -lowest):to("f32") -- abs() would need the memory of w once more
   local scale = rille.where(largest:eq(0), 1.0, largest / 127)
   return (rille.round(w:to("f32") / scale) + 128):to("u8"):detach(), scale:squeeze(-1):to(w.dtype):detach()
 end

@@ -104,7 +104,8 @@ os.execute("rm -r " .. dir)]],
     text = [[
 Adds the adapters of a model to its weights, so that they cost no time, or subtracts them again.
 Weights change by rounding when adapters are added and subtracted.
-A checkpoint of merged adapters has a tensor lora_factor for each; merge the adapters of a model before it loads the checkpoint.]],
+A checkpoint of merged adapters has a tensor lora_factor for each. To load the checkpoint, merge the
+adapters of the model first.]],
     args = "m: a model with adapters\non: boolean, default true; false: subtracts",
     returns = "m",
     errors = "the model must have adapters; int8 weights cannot hold adapters",

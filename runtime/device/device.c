@@ -255,6 +255,13 @@ pool_trim(struct pool *p, size_t keep, bool must)
         while (p->idle_bytes > keep && (b = list_take(p, &p->idle[c], must))) block_release(p, b);
 }
 
+void
+pool_shrink(struct pool *p)
+{
+    p->crest = p->count.live_bytes;
+    pool_trim(p, p->count.live_bytes / 64, false);
+}
+
 /* Prints a size: "2.1 GB" */
 static const char *
 bytes_text(size_t bytes, char text[32])

@@ -170,6 +170,9 @@ void pool_free(struct pool **p); /* call only after all buffers were dropped */
 void pool_leave(struct pool **p);
 /* Sets the pool's memory limit; 0: no limit. Tests call it to make an allocation fail in the middle of a run. */
 void pool_limit(struct pool *p, size_t limit_bytes);
+/* Frees freed blocks that the pool keeps, except for 1/64 of the bytes in use: for phases, such as the loading of a
+ * model, whose later requests have other sizes. */
+void pool_shrink(struct pool *p);
 /* Allocates a buffer. bytes 0: a buffer without data. E_MEMORY: "out of memory on cpu:1: needs 2.1 GB, 0.4 GB of
  * its limit free". The pool keeps freed blocks for later requests of about the same size, up to a number of bytes
  * that follows from recent needs. */

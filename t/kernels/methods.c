@@ -15,7 +15,7 @@ static const struct {
     {"gather_grad", "bool", "truth values have no gradient"},
     {"expert_blocks", "f64", "weights in blocks are decoded to f32"},
     {"linear_blocks", "f64", "weights in blocks are decoded to f32"},
-    {"to_blocks", "bf16|f16|f64", "models are rounded to blocks from f32"},
+    {"to_blocks", "f64", "models are rounded to blocks from f32, bf16 and f16"},
 };
 
 static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_F16, DT_F64, DT_I64, DT_I32, DT_U8, DT_BOOL};

@@ -163,6 +163,17 @@ tap.group("int4", function()
   os.execute(("rm -r '%s'"):format(dir))
 end)
 
+tap.group("int8", function()
+  if not tap.share() then return end
+  write("qwen3moe", {other = "Q8_0"})
+  local plain, small = rille.models.load(file), rille.models.load(file, {quantize = "int8"})
+  tap.is(small.layers[1].mlp.kinds, {gate = "Q8_0", up = "Q8_0", down = "Q8_0"}, "gated experts have blocks of 8 bits")
+  tap.ok(off(small(batch), plain(batch)) < 0.02, "logits are near those of the float model", off(small(batch), plain(batch)))
+  small:save(dir)
+  tap.is(rille.models.load(dir)(batch):totable(), small(batch):totable(), "a saved folder has the same bits")
+  os.execute(("rm -r '%s'"):format(dir))
+end)
+
 -- A file may have fewer tensors than experts, because a tensor contains a weight of all experts.
 tap.group("experts and tensors", function()
   if not tap.share() then return end

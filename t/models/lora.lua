@@ -148,6 +148,7 @@ tap.group("saved folders", function()
     {"gpt_neox", {dora = true, targets = {"q_proj", "v_proj"}}}, {"gpt_neox", {bias = true, targets = {"q_proj"}}},
     {"mixtral", {targets = {"gate", "up", "down", "router", "q_proj"}}}, {"gpt_oss", {targets = {"gate", "down"}, rslora = true}},
     {"granitemoe", {targets = {"up", "router"}, alpha = 5}}, {"deepseek_v3", {targets = {"1.mlp.up", "out_proj"}, train = {"norm"}}},
+    {"deepseek_v3", {targets = "all-linear"}}, {"qwen2_moe", {targets = {"up_proj", "shared_gate", "gate"}}},
   } do
     if tap.share() then
       write_base(case[1])

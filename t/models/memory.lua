@@ -1,7 +1,7 @@
 -- memory.lua - tests that loading a model needs memory for one copy of its parameters: the peak of a process's resident
 -- memory is at most 1.05 times the bytes of the parameters, for every kind of file, for each dtype, and on 2 and 4
 -- devices. The memory of a process that loads nothing is subtracted. The environment variable MIB sets the size of the
--- parameters. The files are sparse, so writing takes no time.
+-- parameters; ONLY selects kinds. The files are sparse, so writing takes no time.
 local tap = dofile("t/lib/tap.lua")
 local json = require "rille.json"
 local crc32 = dofile("t/lib/crc32.lua")
@@ -36,10 +36,10 @@ end
 
 local function elements(shape) return shape[1] * (shape[2] or 1) end
 
--- Returns the sum of bytes(shape) over all tensors.
+-- Returns the sum of bytes(shape, Hugging Face's name) over all tensors.
 local function bytes_of(list, bytes)
   local n = 0
-  for _, t in ipairs(list) do n = n + bytes(t[3]) end
+  for _, t in ipairs(list) do n = n + bytes(t[3], t[1]) end
   return n
 end
 
@@ -227,6 +227,25 @@ local function bytes_in(dtype)
   return function(shape) return elements(shape) * SIZE[dtype] end
 end
 
+-- Returns the function from a tensor's shape and name to the bytes of its parameter in a model of this dtype. Linear layers
+-- have int8 weights with a scale for each row, or blocks of 32 numbers with 18 bytes.
+local function rounded(method, dtype)
+  return function(shape, name)
+    if not shape[2] or name:find("embed") then return elements(shape) * SIZE[dtype] end
+    return method == "int8" and elements(shape) + shape[1] * SIZE[dtype] or elements(shape) // 32 * 18
+  end
+end
+
+-- Folders that Rille has saved with quantized weights.
+for _, method in ipairs{"int8", "int4"} do
+  kinds["own " .. method] = function(list, layers)
+    local path = kinds["safetensors BF16"](list, layers)
+    local text = tap.run("-d cpu:1", ('rille.models.load("%s", {quantize = "%s"}):save("%s/own")\nprint("saved")'):format(path, method, path))
+    assert(text:find("saved"), text)
+    return path .. "/own"
+  end
+end
+
 local empty = {} -- number of devices -> peak of a process that loads nothing, MiB
 
 -- Loads a file of this kind in a child process, and compares the peak of its memory with the parameters' bytes.
@@ -257,11 +276,17 @@ for _, kind in ipairs{"GPTQ", "AWQ", "FP8", "safetensors in shards"} do add(kind
 for _, kind in ipairs{"Q4_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "MXFP4"} do
   add("GGUF " .. kind, 'quantize = "keep",', gguf_bytes(kind), kind == "Q8_0" and 2, kind == "Q4_K" and 4)
 end
+for _, method in ipairs{"int8", "int4"} do
+  add("safetensors BF16", ('quantize = "%s",'):format(method), rounded(method, "BF16"), 2)
+  add("safetensors F32", ('quantize = "%s",'):format(method), rounded(method, "F32"))
+  add("own " .. method, "", rounded(method, "BF16"), 2)
+end
 add("GGUF Q8_0", "", bytes_in"F32")
 add("GGUF Q4_K", 'dtype = "bf16",', bytes_in"BF16")
+local only = os.getenv("ONLY") -- pattern of the kinds to test, such as "own"
 for _, case in ipairs(cases) do
   for _, devices in ipairs(case[4]) do
-    if devices and tap.share() then test(case[1], case[2], case[3], devices) end
+    if devices and (only and (case[1] .. case[2]):find(only) or not only and tap.share()) then test(case[1], case[2], case[3], devices) end
   end
 end
 tap.done()

@@ -247,6 +247,19 @@ load_window(struct rille_file *f, struct wanted *w, const int64_t *from, const i
     return by_workers ? shards_load(f->s, f->tensors, e, l, out) : leaf_read(f->s, &t, l, read_wanted, w, out);
 }
 
+/* Frees idle blocks of the pools that will store a window: the windows of a model have many sizes. */
+static int
+shrink_pools(struct rille_session *s, const struct layout *l)
+{
+    struct pool *pool;
+    if (device_kind(l->place->kind)->flags & NO_BYTES) return 0;
+    for (int pos = 0; pos < l->place->nrank; pos++) {
+        TRY(session_pool(s, l->place->kind, l->place->rank[pos], &pool));
+        pool_shrink(pool);
+    }
+    return 0;
+}
+
 int
 rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const int64_t *to, int skip, const char *dtype,
                        const struct rille_layout *layout, struct rille_tensor **out)
@@ -262,6 +275,7 @@ rille_file_load_window(struct rille_file *f, int i, const int64_t *from, const i
     const struct entry *e = &f->tensors->entry[i];
     struct wanted w = {.tensors = f->tensors, .entry = i, .skip = skip};
     const struct layout *l = layout ? (const struct layout *)layout : session_layout(f->s);
+    if (from) TRY(shrink_pools(f->s, l));
     int status = load_window(f, &w, from, to, dtype, l, out);
     if (status && e->name[0] && !strstr(err_text(), e->name)) err_note("'%s'", e->name);
     if (status && !strstr(err_text(), f->tensors->path)) err_note("%s", f->tensors->path);

@@ -244,11 +244,15 @@ function files.load(kind, path, options, complete)
   end
   if how == "keep" then quantize.keep(model, list, from.blocks) end
   lay_out()
-  if not from.own then of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list, report) end) end
+  local rounds = how == "int8" or how == "int4"
+  if not from.own then
+    local consume = rounds and quantize.consumer(model, how) or nil
+    of_file(kind, path, function() pieces.read(model, who, from.path, from.format, list, report, consume) end)
+  end
   model.theirs = from.theirs
   if from.own then
     of_file(kind, path, function() quantize.restore(model, from.own, list) end)
-  elseif how == "int8" or how == "int4" then
+  elseif rounds then
     quantize.round(model, how)
   end
   if model.quantized then lay_out() end -- applies the recipe of rille.parallel to the replaced layers

@@ -298,9 +298,13 @@ local function joined(where, site)
 end
 
 -- A writer is a table: m (model), where (prefix of messages), prefix (of names in the file), tensors, config
--- (adapter_config.json), first (first adapter), saved (set of adapters), adapted (set of names of modules with adapters).
+-- (adapter_config.json), first (first adapter), saved (set of adapters), adapted (set of names of modules with adapters),
+-- has_experts (true for a mixture, if PEFT can adapt single tensors with these options). In a mixture, PEFT takes target_modules that end in gate_proj, up_proj or down_proj for
+-- those of old folders' experts, and a router is no linear layer; so the weights of such layers are target_parameters.
 local Writer = {}
 Writer.__index = Writer
+
+local names_of_experts = {gate_proj = true, up_proj = true, down_proj = true}
 
 -- Adds a name to target_modules or target_parameters, and its rank and scaling if those of the first adapter differ.
 function Writer:add_target(key, name, rank, scaling)
@@ -322,8 +326,8 @@ local function write_adapter(self, site)
   for field, last in pairs(site.names) do self.tensors[PREFIX .. site.other .. last] = one[field] end
   self.adapted[site.name] = true
   c.fan_in_fan_out = c.fan_in_fan_out or site.turned or false
-  if site.is_router then
-    self:add_target("target_parameters", site.other .. ".weight", one.rank, one.scaling) -- a router is no linear layer in transformers
+  if site.is_router or self.has_experts and names_of_experts[site.other:match("[^.]*$")] then
+    self:add_target("target_parameters", site.other .. ".weight", one.rank, one.scaling)
   else
     self:add_target("target_modules", site.other, one.rank, one.scaling)
   end
@@ -382,7 +386,8 @@ function peft.write(where, m, dir, list, paths)
   local c = {peft_type = "LORA", task_type = task_of(m), r = first.r, lora_alpha = first.r * first.scaling, lora_dropout = first.dropout,
     target_modules = json.array{}, target_parameters = json.array{}, bias = "none", fan_in_fan_out = false, inference_mode = true, rank_pattern = {}, alpha_pattern = {},
     use_dora = first.lora_magnitude ~= nil, lora_bias = first.lora_bias ~= nil}
-  local self = setmetatable({m = m, where = where, prefix = PREFIX, tensors = {}, config = c, first = first, saved = {}, adapted = {}}, Writer)
+  local self = setmetatable({m = m, where = where, prefix = PREFIX, tensors = {}, config = c, first = first, saved = {}, adapted = {},
+    has_experts = experts.has(m) and not (c.use_dora or c.lora_bias) and c.lora_dropout == 0}, Writer)
   local rows, unnamed, of_experts = rows_of(m), {}, {}
   for _, row in ipairs(rows) do
     local site = site_of(m, row)

@@ -34,6 +34,8 @@ local function modules_of(m)
   return names.experts(m.kind.name, m.config)
 end
 
+function experts.has(m) return modules_of(m)[1] ~= nil end
+
 -- ---- loading a folder ----
 
 -- Returns an error text if an entry of the file is no float tensor of this shape; else nil.

@@ -202,28 +202,46 @@ local function windows(tensors, who, path, list)
   return rows
 end
 
+-- Returns the pieces in the order of their parameters' sizes, the largest first: memory that is needed for a short time, in
+-- proportion to a parameter, is then needed while the model is small.
+local function largest_first(list, tensors)
+  local order, place = table.move(list, 1, #list, 1, {}), {}
+  for i, piece in ipairs(list) do place[piece] = {-tensors[piece.ours]:numel(), i} end
+  table.sort(order, function(a, b)
+    local x, y = place[a], place[b]
+    return x[1] < y[1] or x[1] == y[1] and x[2] < y[2]
+  end)
+  return order
+end
+
 -- Reads the parameters of a model. If a shape does not match, no parameter changes. Values are read in the layout and
 -- dtype of the parameters, and the parameters take over the memory of the values. Only transposed or joined
--- parameters need further copies, a few at a time. partial: parameters may be missing in the file.
-function pieces.read(model, who, path, format, list, partial)
+-- parameters need further copies, a few at a time. partial: parameters may be missing in the file. consume(name, value),
+-- optional: called with each complete value; returns true if it has replaced the parameter.
+function pieces.read(model, who, path, format, list, partial, consume)
   local tensors, state, stacks, left = {}, {}, {}, stack_sizes(list)
   for _, found in ipairs(model:named_tensors()) do tensors[found.name] = found.tensor end
+  if consume then list = largest_first(list, tensors) end
+  local function keep(name, value)
+    if not consume or not consume(name, value) then state[name] = value end
+  end
   rille._windows(who, path, format, windows(tensors, who, path, list), function(k, value)
     local piece = list[k]
     local ours = piece.ours
     value = made(piece, value, tensors[ours])
     if not piece.stack then
-      state[ours] = value
+      keep(ours, value)
       return
     end
     stacks[ours] = stacks[ours] or {}
     stacks[ours][piece.stack + 1] = value
     left[ours] = left[ours] - 1
     if left[ours] > 0 then return end
-    state[ours] = made_of_stack(piece, stacks[ours], tensors[ours])
+    local parts = stacks[ours]
     stacks[ours] = nil
+    keep(ours, made_of_stack(piece, parts, tensors[ours]))
   end)
-  model:load_state_dict(state, {strict = not partial})
+  model:load_state_dict(state, {strict = not partial and not consume})
 end
 
 return pieces

@@ -1,6 +1,7 @@
 -- quantize.lua - replaces the layers of a model, in place, by layers with weights of few bits. Routers are unchanged.
 --
---   int8   linear layers and experts have int8 weights (nn.Int8Linear, nn.Int8Experts)
+--   int8   linear layers have int8 weights (nn.Int8Linear); experts, too (nn.Int8Experts), or gated ones blocks of 32 numbers of 8
+--          bits with a scale each (Q8_0)
 --   int4   linear layers and experts have blocks of 32 numbers of 4 bits with a scale each (nn.BlockLinear, Q4_0)
 --   keep   linear layers, embeddings and experts keep the blocks of a GGUF file (nn.BlockLinear, nn.BlockEmbedding)
 
@@ -14,40 +15,44 @@ local quantize = {}
 local blocked = {[nn.Linear] = nn.BlockLinear, [nn.Embedding] = nn.BlockEmbedding}
 local weights_of_experts = {"gate", "up", "down"}
 
--- method -> function that returns the replacement of a layer; nil: the layer is not replaced.
-local methods = {}
+-- Returns the replacement of a layer for a method; nil: the layer is not replaced. layer: {weight =, bias =}, or for
+-- experts their fields.
+local classes = {}
+classes[nn.Linear] = {
+  int8 = nn.Int8Linear,
+  int4 = function(layer) return layer.weight.shape[2] % 32 == 0 and nn.BlockLinear(layer, {kind = "Q4_0"}) or nil end,
+}
+classes[nn.MixtureOfExperts] = {int8 = nn.Int8Experts}
 
-function methods.int8(m)
-  local class = ({[nn.Linear] = nn.Int8Linear, [nn.MixtureOfExperts] = nn.Int8Experts})[getmetatable(m)]
-  return class and rille.no_grad(class, m)
+local function replacement(method, class, layer)
+  local make = classes[class] and classes[class][method]
+  return make and rille.no_grad(make, layer)
 end
 
--- Replaces the weights of a mixture's experts by blocks, if 32 divides the length of their rows.
-local function round_experts(m)
-  for _, name in ipairs(weights_of_experts) do
-    local w = m[name]
-    if w and w.shape[2] % 32 == 0 then
-      m:_take_blocks(name, "Q4_0", rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = "Q4_0"}):detach())
-    end
-  end
+-- Returns the type of the blocks in which a method stores the weights of a mixture's experts; nil: not in blocks.
+local function blocks_of_experts(method, m)
+  if method == "int4" then return "Q4_0" end
+  return getmetatable(m) ~= nn.MixtureOfExperts and getmetatable(m) ~= nn.Int8Experts and "Q8_0" or nil
 end
 
-function methods.int4(m)
-  if rawget(m, "router") then round_experts(m) end
-  if getmetatable(m) ~= nn.Linear or m.weight.shape[2] % 32 ~= 0 then return nil end
-  return rille.no_grad(nn.BlockLinear, m, {kind = "Q4_0"})
+-- Replaces the weight `name` of a mixture's experts by blocks with the values w, if 32 divides the length of their rows.
+-- Returns true if the weight was replaced.
+local function round_expert(m, name, kind, w)
+  if w.shape[2] % 32 ~= 0 then return false end
+  m:_take_blocks(name, kind, rille.no_grad(rille.to_blocks, w:transpose(1, 2), {kind = kind}):detach())
+  return true
 end
 
 local function join(path, name) return path == "" and name or path .. "." .. name end
 
--- Calls visit(part, path) for each member of the model's modules, except the members of a mixture of experts. If visit
--- returns a module, this module replaces the member.
+-- Calls visit(part, path, module, key) for each member of the model's modules, except the members of a mixture of experts. If
+-- visit returns a module, this module replaces the member module[key].
 local function each_layer(model, visit)
   local paths = {}
   for path, m in model:named_modules() do paths[m] = path end
   for _, m in ipairs(model:modules()) do
     for name, part in pairs(m) do
-      local other = type(part) == "table" and not rawget(m, "router") and visit(part, join(paths[m], name))
+      local other = type(part) == "table" and not rawget(m, "router") and visit(part, join(paths[m], name), m, name)
       if other then m[name] = other end
     end
   end
@@ -60,12 +65,6 @@ local function finish(model, method)
   return model:eval()
 end
 
--- Quantizes the weights of a model. method: "int8" or "int4".
-function quantize.round(model, method)
-  each_layer(model, methods[method])
-  return finish(model, method)
-end
-
 -- Calls visit(m, name, path) for each weight `name` of the experts of a mixture m.
 local function each_expert(model, visit)
   for path, m in model:named_modules() do
@@ -73,6 +72,63 @@ local function each_expert(model, visit)
       if m[name] then visit(m, name, join(path, name)) end
     end
   end
+end
+
+-- Quantizes the weights of a model that are not quantized yet. method: "int8" or "int4".
+function quantize.round(model, method)
+  each_expert(model, function(m, name)
+    local kind = blocks_of_experts(method, m)
+    if kind and not (m.kinds and m.kinds[name]) then round_expert(m, name, kind, m[name]) end
+  end)
+  each_layer(model, function(part) return replacement(method, getmetatable(part), part) end)
+  return finish(model, method)
+end
+
+-- Computes the buffers of a module, and frees the float values from which they are computed. Intermediate results refer to
+-- the values until Lua's collector frees them; after that, closing a value frees its memory at once.
+local function settle(m, ...)
+  local list = {}
+  for _, t in m:named_buffers() do list[#list + 1] = t end
+  rille.eval(table.unpack(list))
+  collectgarbage()
+  for _, value in ipairs{...} do local _ <close> = value end
+  return true
+end
+
+-- Adds to `consumers` the function that quantizes a mixture's experts with nn.Int8Experts, which needs both weights.
+local function add_experts(consumers, mixture, path, holder, key)
+  local parts = {experts = mixture.experts, top_k = mixture.top_k, router = mixture.router}
+  for _, name in ipairs{"up", "down"} do
+    consumers[join(path, name)] = function(value)
+      parts[name] = value
+      if not (parts.up and parts.down) then return true end
+      holder[key] = replacement("int8", nn.MixtureOfExperts, parts)
+      return settle(holder[key], parts.up, parts.down)
+    end
+  end
+end
+
+-- Returns a function(name, value) that quantizes the value of a weight, frees the value, and puts the quantized layer into
+-- the model; it returns false if the weight stays as it is. So loading needs no memory for the complete float model.
+function quantize.consumer(model, method)
+  local uses, consumers = {}, {}
+  for _, found in ipairs(model:named_tensors()) do uses[found.tensor] = (uses[found.tensor] or 0) + 1 end
+  each_layer(model, function(part, path, holder, key)
+    local class = getmetatable(part)
+    if class == nn.MixtureOfExperts and method == "int8" then add_experts(consumers, part, path, holder, key) end
+    if class ~= nn.Linear or uses[part.weight] > 1 then return end
+    consumers[path .. ".weight"] = function(value)
+      local new = replacement(method, class, {weight = value, bias = part.bias})
+      if not new then return false end
+      holder[key] = new
+      return settle(new, value)
+    end
+  end)
+  each_expert(model, function(m, name, path)
+    local kind = blocks_of_experts(method, m)
+    if kind then consumers[path] = function(value) return round_expert(m, name, kind, value) and settle(m, value) end end
+  end)
+  return function(name, value) return consumers[name] and consumers[name](value) end
 end
 
 -- Replaces weights by quantised blocks. new[weight], or new[name of the weight]: {kind =, weight = the tensor for the
