@@ -351,7 +351,7 @@ try_parts(void)
         enum dtype d, to;
     } of[] = {{DT_F32, DT_F32}, {DT_BF16, DT_F32}, {DT_BF16, DT_BF16}};
     const struct gemm_panel panel = gemm_panel;
-    gemm_panel = (struct gemm_panel){2.0 * SIDE * SIDE * AT_ONCE, SIDE, 16};
+    gemm_panel = (struct gemm_panel){.flops = 2.0 * SIDE * SIDE * AT_ONCE, .side = SIDE, .step = 16};
     for (size_t i = 0; i < countof(of); i++) {
         int tried = 0, right = 0;
         /* skips dtypes that oneDNN does not multiply, because another variant computes them in f32 */
@@ -405,7 +405,7 @@ main(void)
     try_parts();
     for (double flops = 1; flops < 1e6; flops *= 8) {
         diag("the same in panels and in parts of a batch of %.0f flops", flops);
-        gemm_panel = (struct gemm_panel){flops, 2, 1};
+        gemm_panel = (struct gemm_panel){.flops = flops, .side = 2, .step = 1};
         if (flops > 1e5) try_sums();
         for (enum group g = NONE; g < NGROUP; g++)
             for (size_t d = 0; d < countof(dtypes); d++)

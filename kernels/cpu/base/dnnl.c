@@ -368,10 +368,15 @@ prim_isa_has_amx(unsigned isa)
 }
 
 bool
+prim_has_amx(void)
+{
+    return prim_isa_has_amx((unsigned)dnnl_get_effective_cpu_isa());
+}
+
+bool
 prim_multiplies(enum dtype d)
 {
-    bool amx = prim_isa_has_amx((unsigned)dnnl_get_effective_cpu_isa());
-    return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || amx || machine_doubles_bf16());
+    return prim_dtype(d) != dnnl_data_type_undef && (d == DT_F32 || prim_has_amx() || machine_doubles_bf16());
 }
 
 /* ---- making ---- */

@@ -61,6 +61,7 @@ bool prim_multiplies(enum dtype d);
 /* Returns true if oneDNN's instruction set `isa` includes AMX. isa: oneDNN's mask; a mask includes AMX if it has all
  * bits of oneDNN's mask for AMX. */
 bool prim_isa_has_amx(unsigned isa);
+bool prim_has_amx(void); /* returns true if oneDNN uses AMX on this processor */
 
 /* Makes a primitive descriptor for `threads` threads; the caller provides the primitive's scratch. forward: the
  * operation of the forward pass if op is a gradient; otherwise NULL. The caller destroys the descriptor. */
