@@ -66,10 +66,11 @@ struct session_trace {
     /* numbers that the function computed from the whole batch (batch/batch_numbers.h); NULL: none */
     struct batch_numbers *numbers;
     bool paused;
-    bool alone;   /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
-    bool whole;   /* true: this trace records the numbers that the function computes from the whole batch */
-    bool differs; /* the last trace failed: the calls for a micro-batch were not those for the whole batch */
-    bool planned; /* a planner will choose the layouts */
+    bool alone;    /* calls may combine the rows of one micro-batch (rille_micro_batch_alone) */
+    bool whole;    /* true: this trace records the numbers that the function computes from the whole batch */
+    bool differs;  /* the last trace failed: the calls for a micro-batch were not those for the whole batch */
+    bool planned;  /* a planner will choose the layouts */
+    bool find_nan; /* the step finds values that are not finite */
 };
 
 /* Returns true if calls are recorded: a trace is in progress and not paused. */

@@ -5,6 +5,7 @@
  * costs no more than the walk; only a new one is copied out of the graph. */
 #include "actors/session/run/collect.h"
 #include "actors/session/core/session.h"
+#include "actors/session/run/early_updates.h"
 
 #include "actors/cluster/controller/memories.h"
 #include "runtime/data/hash.h"
@@ -172,35 +173,6 @@ as_made(struct collection *c)
     if (!any_recomputed(c)) return;
     qsort(c->node, (size_t)c->nnode, sizeof *c->node, by_serial);
     for (int32_t i = 0; i < c->nnode; i++) c->node[i]->index = i;
-}
-
-/* Moves updates and the nodes that depend on updates to the end, so that all readers of old versions come first. */
-static void
-updates_last(struct collection *c)
-{
-    int32_t n = 0, late = 0;
-    struct node **tail = NULL;
-    for (int32_t i = 0; i < c->nnode; i++) {
-        struct node *node = c->node[i];
-        bool after = node->op->flags & OP_UPDATE;
-        for (int k = 0; k < node->nin && !after; k++) {
-            const struct val *v = node->in[k];
-            after = v && v->node && v->node->mark == node->mark && v->node->index < 0;
-        }
-        if (!after) {
-            node->index = n;
-            c->node[n++] = node;
-            continue;
-        }
-        if (!tail) tail = must_alloc(sizeof *tail * (size_t)c->nnode);
-        node->index = -1;
-        tail[late++] = node;
-    }
-    for (int32_t i = 0; i < late; i++) {
-        tail[i]->index = n;
-        c->node[n++] = tail[i];
-    }
-    free(tail);
 }
 
 /* Returns true if a node of this walk computes the value x. */
@@ -371,6 +343,33 @@ unique_roots(struct collection *c, struct rille_session *s)
     c->root_mark = mark;
 }
 
+/* Returns true if the run, or the compiled step that is being made, finds values that are not finite. */
+static bool
+finds_nan(const struct rille_session *s)
+{
+    return s->runs.find_nan || (s->trace.now && s->trace.find_nan);
+}
+
+/* Returns true if all nodes are on the same single device. */
+static bool
+is_on_one_device(const struct collection *c)
+{
+    const struct place *home = c->nnode ? c->node[0]->out[0]->layout->place : NULL;
+    for (int32_t i = 0; i < c->nnode; i++)
+        for (int k = 0; k < c->node[i]->nout; k++)
+            if (c->node[i]->out[k]->layout->place != home) return false;
+    return home && home->nrank == 1;
+}
+
+/* Returns true for a compiled step whose updates may begin before its last gradient. In all other runs, updates come
+ * last. A run that finds NaN, or loses a worker, fails late, and then fewer variables are half written. On several
+ * devices, early updates keep more addends of gradients in memory. Micro-batches delay all updates anyway. */
+static bool
+may_update_early(const struct rille_session *s, const struct collection *c)
+{
+    return s->trace.now && s->trace.pieces == 1 && !s->cluster && !finds_nan(s) && is_on_one_device(c);
+}
+
 int
 collect(struct rille_session *s, int n, struct val *const *root, enum collect_mode mode)
 {
@@ -383,7 +382,7 @@ collect(struct rille_session *s, int n, struct val *const *root, enum collect_mo
         add_root(c, root[i]);
     }
     as_made(c);
-    updates_last(c);
+    updates_early(c, !may_update_early(s, c));
     folds_early(c);
     besides_early(c);
     if (mode == COLLECT_RUN) collect_variables(c);
@@ -652,7 +651,7 @@ collection_program(struct rille_session *s, struct collection *c)
     struct arena *a = &p->arena;
     p->pieces = p->cut = 1;
     p->threads = s->devices.threads;
-    p->find_nan = s->runs.find_nan;
+    p->find_nan = finds_nan(s);
     p->map = s->cluster ? cluster_map(s->cluster, cluster_home(s->cluster)) : NULL;
     p->cost = s->devices.cost;
     p->shared_least = s->cluster ? 0 : SHARED_LEAST;

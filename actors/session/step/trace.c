@@ -434,6 +434,7 @@ trace_begin(struct rille_session *s, const struct rille_graph_options *o, int ni
         s->trace.tracer = &tracer;
         s->trace.pieces = r->pieces;
         s->trace.planned = o->auto_parallel;
+        s->trace.find_nan = o->check_nan;
         s->trace.nrandom = 0;
         s->trace.whole = o->whole;
         batch_numbers_begin(s);
@@ -607,7 +608,6 @@ trace_program(struct rille_graph *g, const struct trace_made *y)
     p->pieces = s->trace.pieces;
     p->lag = s->trace.now->lag;
     p->split = s->trace.now->split;
-    p->find_nan = p->find_nan || s->trace.now->options.check_nan;
     for (int32_t i = 0; i < c->nleaf; i++) p->leaf[i].piece = c->leaf[i]->input >= 0 && p->pieces > 1;
     for (int32_t i = 0; i < y->n; i++) p->root[g->outcome[i].root].join = y->join[i];
     reuse_equal(p, c);
