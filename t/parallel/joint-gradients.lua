@@ -117,9 +117,23 @@ tap.group("gradients are summed over micro-batches", function()
   local found, plan = gradients({one, one}, 2, 200, "B")
   tap.ok(same(found, want), "the gradients of long micro-batches are those of one batch")
   tap.ok(plan:find("contract+accumulate", 1, true), "if the operands take more bytes than the gradient", plan)
-  found, plan = gradients({one, one}, 2, 2, "B", {memory_limit = 1 << 28})
-  tap.ok(same(found, (gradients({one, one}, 1, 2, "B"))), "the gradients within a memory limit are those of one batch")
-  tap.ok(not plan:find("append", 1, true), "if the memory is limited", plan)
+end)
+
+tap.group("a memory limit", function()
+  -- with 50 rows, the operands take almost as many bytes as the gradient, so sums need less memory
+  for rows, sums in pairs{[2] = false, [50] = true} do
+    local function within(limit) return gradients({one, one}, 2, rows, "B", {memory_limit = limit}) end
+    local want = gradients({one, one}, 1, rows, "B")
+    local least = tonumber(tostring(select(2, pcall(within, 1))):match("needs (%d+) bytes"))
+    for limit, summed in pairs{[least] = sums, [least + (1 << 20)] = false} do
+      local found, plan = within(limit)
+      local name = ("%d rows, limit %d: "):format(rows, limit)
+      tap.ok(same(found, want), name .. "the gradients are those of one batch")
+      tap.is(plan:find("contract+accumulate", 1, true) ~= nil, summed, name .. "gradients are summed only if appended operands do not fit")
+      tap.is(plan:find("append", 1, true) == nil, summed, name .. "else each gradient is computed once")
+    end
+    tap.fails(function() within(least - 1) end, {"needs " .. least .. " bytes"}, rows .. " rows: less than the least limit is refused")
+  end
 end)
 
 tap.done()

@@ -48,6 +48,7 @@ struct fitter {
     struct program *planned;
     struct arena tmp;
     bool searched; /* a search chooses the pipeline schedule */
+    bool appends;  /* operands of micro-batches are appended although memory is limited */
     /* number of stages for which a share to recompute is chosen; 0: no shares are chosen */
     int32_t nstage;
 };
@@ -77,7 +78,7 @@ assign_program(struct fitter *f, struct program *p)
 
 /* Returns a new program with layouts, which recomputes the share parts[i] of stage i (NULL: no shares). If a
  * planner chose the layouts, no pass may reorder nodes, because the planner's result refers to nodes by index. If
- * memory is limited, does not append operands of micro-batches, because appended operands take memory. */
+ * memory is limited, appends operands of micro-batches only if f->appends, because appended operands take memory. */
 static struct program *
 laid_out(struct fitter *f, const int32_t *parts, int *status)
 {
@@ -88,7 +89,7 @@ laid_out(struct fitter *f, const int32_t *parts, int *status)
     if (!*status && p->fold && !f->o->auto_parallel) *status = recompute_apart(p);
     if (!*status && parts) *status = recompute_parts(p, parts, f->nstage);
     if (!*status) *status = planned_offload(f->g, p, f->o);
-    if (!*status && !f->o->auto_parallel && !f->limit) append_operands(p, APPEND_LEAST);
+    if (!*status && !f->o->auto_parallel && (!f->limit || f->appends)) append_operands(p, APPEND_LEAST);
     if (!*status && !f->o->auto_parallel) hoist_casts(p);
     if (*status) program_free(&p);
     return p;
@@ -363,6 +364,26 @@ lay_plan_within(struct fitter *f, struct plan **out)
     return *out ? 0 : no_plan_fits(f, held);
 }
 
+/* Makes a plan whose schedule is not searched. Appends operands of micro-batches if the plan then fits, or if it needs
+ * less memory than a plan without. */
+static int
+plan_unsearched(struct fitter *f, const int32_t *parts, struct plan **out)
+{
+    struct plan *summed;
+    *out = NULL;
+    if (!f->limit) return plan_once(f, parts, (struct search){0}, out);
+    f->appends = true;
+    int status = plan_once(f, parts, (struct search){0}, out);
+    f->appends = false;
+    TRY(status);
+    if (measure_held(*out, NULL) <= f->limit) return 0;
+    TRY(plan_once(f, parts, (struct search){0}, &summed));
+    bool less = measure_held(summed, NULL) < measure_held(*out, NULL);
+    plan_free(less ? out : &summed);
+    if (less) *out = summed;
+    return measure_fits(*out, f->limit);
+}
+
 static int
 plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
 {
@@ -372,8 +393,7 @@ plan_within(struct fitter *f, const int32_t *parts, struct plan **out)
     } else if (f->limit && f->searched) {
         status = search_plan_within(f, parts, out);
     } else {
-        TRY(plan_once(f, parts, (struct search){0}, out));
-        status = f->limit ? measure_fits(*out, f->limit) : 0;
+        status = plan_unsearched(f, parts, out);
     }
     if (!status && is_any(f)) status = search_below(f, parts, out);
     if (status) plan_free(out);
