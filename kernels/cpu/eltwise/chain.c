@@ -156,10 +156,13 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
 
 /* Marks the operands to prefetch, and the outputs to stream past the caches. An output is streamed if the
  * last-level cache would keep little of it for a reader. unread: no reader follows soon, so smaller outputs are
- * streamed, too. */
+ * streamed, too. Short rows are neither prefetched nor streamed: they are no complete tiles, which are copied, and a
+ * program of a single operation processes them without tiles. f32{8192, 64} less a column, on a Xeon (Emerald
+ * Rapids): 330 us with prefetches, 195 us without; f32{2048, 64}: 89 and 19 us. */
 static void
 mark_far(struct elt *e, bool unread)
 {
+    if (e->rows) return;
     for (int i = 0; i < e->nin + e->nout; i++) {
         struct lane *l = &e->lane[i];
         size_t bytes = (size_t)e->numel * l->bytes;
