@@ -23,7 +23,7 @@ struct early_updates {
 
 /* Returns the leaf that operand k is; -1: it is a number, absent, or a result of the program. */
 static int32_t
-leaf_of(const struct node *n, int k)
+operand_leaf(const struct node *n, int k)
 {
     const struct val *v = n->in[k];
     return v && !v->is_number ? v->index : -1;
@@ -34,8 +34,8 @@ static int32_t
 leaf_read_later(const struct early_updates *u, const struct node *update)
 {
     for (int k = 0; k < update->op->ninplace; k++) {
-        int32_t leaf = leaf_of(update, k), own = 0;
-        for (int i = 0; i < update->nin; i++) own += leaf_of(update, i) == leaf;
+        int32_t leaf = operand_leaf(update, k), own = 0;
+        for (int i = 0; i < update->nin; i++) own += operand_leaf(update, i) == leaf;
         if (leaf >= 0 && u->nread[leaf] > own) return leaf;
     }
     return -1;
@@ -58,56 +58,57 @@ is_update_ready(const struct early_updates *u, const struct node *n)
     return u->nchecking == 0 && leaf_read_later(u, n) < 0;
 }
 
-static void place_node(struct early_updates *u, struct node *n);
+static void append_with_waiting(struct early_updates *u, struct node *n);
 
-/* Places the update that waits for readers of the leaf, if the update is ready. */
+/* Appends the update that waits for readers of the leaf to order[], if the update is ready. */
 static void
-place_waiting(struct early_updates *u, int32_t leaf)
+append_waiting(struct early_updates *u, int32_t leaf)
 {
     struct node *update = u->waiting[leaf] < 0 ? NULL : u->c->node[u->waiting[leaf]];
     if (!update || !is_update_ready(u, update)) return;
     u->waiting[leaf] = -1;
-    place_node(u, update);
+    append_with_waiting(u, update);
 }
 
+/* Appends the node to order[], and each waiting update that is then ready. */
 static void
-place_node(struct early_updates *u, struct node *n)
+append_with_waiting(struct early_updates *u, struct node *n)
 {
     n->index = u->n;
     u->order[u->n++] = n;
     bool last_check = n->op->host.say && --u->nchecking == 0;
     for (int k = 0; k < n->nin; k++) {
-        int32_t leaf = leaf_of(n, k);
+        int32_t leaf = operand_leaf(n, k);
         if (leaf < 0) continue;
         u->nread[leaf]--;
-        place_waiting(u, leaf);
+        append_waiting(u, leaf);
     }
-    for (int32_t i = 0; last_check && i < u->c->nleaf; i++) place_waiting(u, i);
+    for (int32_t i = 0; last_check && i < u->c->nleaf; i++) append_waiting(u, i);
 }
 
-/* Places an update whose operands have positions, or makes it wait for readers of a leaf. */
+/* Appends update i, whose operands have positions, to order[], or makes the update wait for readers of a leaf. */
 static void
-place_update(struct early_updates *u, int32_t i)
+append_update(struct early_updates *u, int32_t i)
 {
     struct node *n = u->c->node[i];
     int32_t leaf = leaf_read_later(u, n);
     if (is_update_ready(u, n)) {
-        place_node(u, n);
+        append_with_waiting(u, n);
         return;
     }
-    for (int k = 0; k < n->op->ninplace && leaf < 0; k++) leaf = leaf_of(n, k);
+    for (int k = 0; k < n->op->ninplace && leaf < 0; k++) leaf = operand_leaf(n, k);
     if (leaf >= 0 && u->waiting[leaf] < 0) u->waiting[leaf] = i;
 }
 
 static void
-count_reads(struct early_updates *u)
+count_leaf_reads(struct early_updates *u)
 {
     for (int32_t i = 0; i < u->c->nnode; i++) {
         struct node *n = u->c->node[i];
         n->index = -1;
         u->nchecking += n->op->host.say != NULL;
         for (int k = 0; k < n->nin; k++)
-            if (leaf_of(n, k) >= 0) u->nread[leaf_of(n, k)]++;
+            if (operand_leaf(n, k) >= 0) u->nread[operand_leaf(n, k)]++;
     }
 }
 
@@ -128,18 +129,18 @@ updates_early(struct collection *c, bool last)
     u.nread = must_alloc(sizeof *u.nread * (size_t)(2 * c->nleaf + 1));
     u.waiting = u.nread + c->nleaf;
     for (int32_t i = 0; i < c->nleaf; i++) u.waiting[i] = -1;
-    count_reads(&u);
+    count_leaf_reads(&u);
     for (int32_t i = 0; i < c->nnode; i++) {
         if (reads_unplaced(c->node[i])) continue;
         if (c->node[i]->op->flags & OP_UPDATE)
-            place_update(&u, i);
+            append_update(&u, i);
         else
-            place_node(&u, c->node[i]);
+            append_with_waiting(&u, c->node[i]);
     }
     /* The other nodes keep their order: updates that wait for each other, and nodes that depend on such updates. */
     for (int32_t i = 0; i < c->nleaf; i++) u.waiting[i] = -1;
     for (int32_t i = 0; i < c->nnode; i++)
-        if (c->node[i]->index < 0) place_node(&u, c->node[i]);
+        if (c->node[i]->index < 0) append_with_waiting(&u, c->node[i]);
     memcpy(c->node, u.order, sizeof *u.order * (size_t)c->nnode);
     free(u.order);
     free(u.nread);
