@@ -36,10 +36,11 @@ end
 -- Returns the function that records the update of one parameter.
 local function updater(name, names, update)
   return function(group, p, g, slot, lr, step, counter)
+    local steps, steps_in_run = trace.steps(counter)
     if type(lr) == "number" then
-      step = counter.steps + 1
+      step = steps + 1
     elseif rille._tracing() then
-      step = rille._live_whole(rille.live(function() return counter.steps end))
+      step = rille._live_whole(rille.live(function() return steps_in_run() + 1 end))
     end
     local how, dtype, given = layout.of_state(p), dtype_of(p), {}
     for _, key in ipairs(names) do given[key] = slot[key] end

@@ -7,7 +7,7 @@
 --   slots(o)        names of the state tensors per parameter, shaped like the parameter, initially zero
 --   every           names of all state tensors that any options can require
 --   update(o, p, g, slot, lr, step, counter)   records the update of one parameter; step: the number of this update, from
---                   1, which is counter.steps while a compiled step runs
+--                   1. While a compiled step runs, counter.steps includes all updates of the compiled step
 --   begin(opt)      optional; called at each step before the updates. Returns true if the updates need lr and step as plain
 --                   numbers, which cost a trace at each change
 --
@@ -198,12 +198,11 @@ end
 -- compiled step reads before each run; plain = true: a plain number.
 local function rates_of(opt, plain)
   local rates, tracing = {}, rille._tracing() and not plain
+  local steps, steps_in_run = trace.steps(opt.inside)
   for _, group in ipairs(opt.groups) do
     opt.kind.check(group)
     trace.follow(group, opt.kind.constant)
-    -- The live number is read when the compiled step runs. By then opt.steps has been incremented already, so 1 is
-    -- subtracted.
-    rates[group] = tracing and rille.live(function() return rate(group, math.max(opt.steps - 1, 0)) end) or rate(group, opt.steps)
+    rates[group] = tracing and rille.live(function() return rate(group, steps_in_run()) end) or rate(group, steps)
   end
   return rates
 end

@@ -187,7 +187,8 @@ end
 -- Returns the list of places (holder, key, value) for a new trace of fn with arguments args. numbers: those arguments
 -- that are numbers.
 local function new_list(fn, args, memory, numbers)
-  local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, memory = memory, modes = setmetatable({}, weak)}
+  local list = {n = 0, names = {}, seen = {}, fields = {}, start = {}, counts = {}, steps = {}, memory = memory,
+    modes = setmetatable({}, weak)}
   put(list, clock, "turns", clock.turns)
   put(list, clock, rille._mode_key, read(clock, rille._mode_key))
   for m in next, first_mode do list.modes[m] = m.training end
@@ -414,7 +415,7 @@ local function done(list, failed, traces)
     warn_once("the step's function can read too many values to follow, such as '%s'; changes of these are not noticed: pass values that change as "
       .. "arguments", cut)
   end
-  list.walk, list.start, list.counts, list.fields = nil, nil, nil, nil
+  list.walk, list.start, list.counts, list.steps, list.fields = nil, nil, nil, nil, nil
   if not ignores then return end
   drop_ignored(list)
   for _, other in ipairs(traces) do drop_ignored(other.conditions) end
@@ -477,6 +478,17 @@ end
 function trace.follow_all(t, name)
   local list = followed()
   if list then reach.from(list.walk, t, name) end
+end
+
+-- Adds an update to those that the current trace makes and counter.steps counts. Returns the number of earlier updates;
+-- and a function that returns this number while the compiled step runs, when counter.steps includes all its updates.
+function trace.steps(counter)
+  local list = followed()
+  local made = list and list.steps[counter] or {n = 0}
+  local earlier = made.n
+  made.n = earlier + 1
+  if list then list.steps[counter] = made end
+  return counter.steps + earlier, function() return math.max(counter.steps - made.n + earlier, 0) end
 end
 
 local met = setmetatable({}, weak) -- objects that some traced step has used

@@ -171,4 +171,34 @@ tap.group("a step that fails", function()
   t.opt.lr = LR
   tap.is({t.opt.steps, t.opt:state_dict()["1.steps"]:item()}, before, "a failed step is not counted")
 end)
+
+-- Each kind of optimiser counts steps in its own way: as an operand, as a live number, or as a plain number.
+local kinds = {
+  SGD = rille.optim.SGD, Adam = rille.optim.Adam,
+  live = rille.optim.class{name = "live", update = function(o, p, g) return p - g * o.lr / o.step end},
+  plain = rille.optim.class{name = "plain", update = function(o, p, g) return p - g * o.lr * (o.step % 2 == 0 and 2 or 1) end},
+}
+
+-- Returns the weights after each of three calls of a function with two updates, and the arguments of the schedule.
+local function updated_twice(Kind, compile)
+  local w, asked = rille.ones({4}, {requires_grad = true}), {}
+  local opt = Kind({w}, {lr = function(steps) asked[#asked + 1] = steps; return 0.1 / (steps + 1) end})
+  local function train(x)
+    for power = 1, 2 do
+      (x * w ^ power):sum():backward(); opt:step(); opt:zero_grad()
+    end
+    return w:detach() * 1
+  end
+  local step = compile and rille.graph(train) or train
+  return tap.list(3, function() return step(rille.ones{4}):totable() end), opt.steps, asked
+end
+
+for name, Kind in tap.sorted(kinds) do
+  local want, steps, asked = updated_twice(Kind, false)
+  local got, counted, again = updated_twice(Kind, true)
+  tap.near(got, want, name .. ": two updates in a compiled step have their own counts and rates", 1e-6)
+  tap.is({counted, steps}, {6, 6}, name .. ": both count")
+  tap.is({again[#again], asked[#asked]}, {5, 5}, name .. ": the schedule gets the number of earlier steps")
+end
+
 tap.done()
