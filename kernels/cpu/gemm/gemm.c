@@ -579,11 +579,12 @@ int
 gemm_dense(const struct dense_product *p, void **product, size_t *scratch_bytes)
 {
     dnnl_data_type_t dtype = prim_dtype(p->dtype);
-    const struct prim_op op = {.kind = PRIM_MATMUL,
-                               .src = {dtype, 2, {p->m, p->k}, .tag = p->a_columns ? dnnl_ba : dnnl_ab},
-                               .weights = {dtype, 2, {p->k, p->n}, .tag = p->b_columns ? dnnl_ba : dnnl_ab},
-                               .dst = {dnnl_f32, 2, {p->m, p->n}, .tag = dnnl_ab},
-                               .add = p->add};
+    struct prim_op op = {.kind = PRIM_MATMUL,
+                         .src = {dtype, 2, {p->m, p->k}, .tag = p->a_columns ? dnnl_ba : dnnl_ab},
+                         .weights = {dtype, 2, {p->k, p->n}, .tag = p->b_columns ? dnnl_ba : dnnl_ab},
+                         .dst = {dnnl_f32, 2, {p->m, p->n}, .tag = dnnl_ab},
+                         .add = p->add};
+    if (p->b_step) op.weights = (struct prim_layout){dtype, 2, {p->k, p->n}, .stride = {p->b_step, 1}};
     const struct prim_arg arg[NMATRIX] = {{.arg = DNNL_ARG_SRC, .layout = op.src},
                                           {.arg = DNNL_ARG_WEIGHTS, .layout = op.weights},
                                           {.arg = DNNL_ARG_DST, .layout = op.dst}};
