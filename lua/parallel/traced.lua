@@ -78,11 +78,36 @@ end
 
 local is_norm = {[rille.nn.LayerNorm] = true, [rille.nn.RMSNorm] = true}
 
+-- Returns a copy of a value in which fn(tensor) replaces each tensor, also in nested tables. Visits the fields of a table
+-- in the order of their names. seen: the copies of the tables that contain the value.
+local function map_tensors(value, fn, seen)
+  seen = seen or {}
+  if layout.is_tensor(value) then return fn(value) end
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  if seen[value] then return seen[value] end
+  local copy, keys = {}, {}
+  seen[value] = copy
+  for key in pairs(value) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for _, key in ipairs(keys) do copy[key] = map_tensors(value[key], fn, seen) end
+  return copy
+end
+
+-- Returns a loss that depends on all tensors of a float dtype in y, the model's result.
 local function loss_of(y)
-  check.that(layout.is_tensor(y) and layout.is_float(y), "%s: the model must return a tensor of a float dtype, found %s", who,
+  local floats, loss = 0, nil
+  map_tensors(y, function(t)
+    if not layout.is_float(t) then return t end
+    floats = floats + 1
+    if not t.requires_grad then return t end
+    local sum = (t.ndim > 0 and t:logsumexp(-1) or t):sum()
+    loss = loss and loss + sum or sum
+    return t
+  end)
+  check.that(floats > 0, "%s: the model must return a tensor of a float dtype, or a table with such tensors, found %s", who,
     check.shown(y))
-  check.that(y.requires_grad, "%s: the model must return a tensor that depends on a parameter with requires_grad", who)
-  return (y.ndim > 0 and y:logsumexp(-1) or y):sum()
+  check.that(loss, "%s: the model must return a tensor that depends on a parameter with requires_grad", who)
+  return loss
 end
 
 -- Calls the model. If a module that contains units (layers and parameters without a role) returns a pending
@@ -97,10 +122,11 @@ local function call_reduced(trace, call, sums)
   end
   return meta.with_forward(modules, function(k, own, ...)
     local results = table.pack(own(...))
-    local y = results[1]
-    if layout.is_tensor(y) and y.sbp:sub(1, 1) == "P" then
-      sums[paths[k]], results[1] = true, y:_pin{placement = y.placement, sbp = "B"}
-    end
+    results[1] = map_tensors(results[1], function(y)
+      if y.sbp:sub(1, 1) ~= "P" then return y end
+      sums[paths[k]] = true
+      return y:_pin{placement = y.placement, sbp = "B"}
+    end)
     return table.unpack(results, 1, results.n)
   end, call)
 end
@@ -277,16 +303,13 @@ local function decide(trace, unit)
   settle(trace, chain)
 end
 
--- Returns a function that calls the model on the inputs. The inputs are replaced by replicated meta tensors on
--- `place`.
+-- Returns a function that calls the model on the inputs. Replicated meta tensors on `place` replace the tensors of the
+-- inputs.
 local function caller(model, input, place)
   local given = layout.is_tensor(input) and {input} or input
   check.that(type(given) == "table" and #given > 0, "%s must be a tensor, or the list of the arguments of the model's forward, found %s",
     who, check.shown(input))
-  local args = {}
-  for k, v in ipairs(given) do
-    args[k] = layout.is_tensor(v) and rille.zeros(v.shape, {dtype = v.dtype, placement = place, sbp = "B"}) or v
-  end
+  local args = map_tensors(given, function(t) return rille.zeros(t.shape, {dtype = t.dtype, placement = place, sbp = "B"}) end)
   return function()
     local good, y = check.try(model, table.unpack(args))
     check.that(good, "%s: the model failed on meta devices, where tensors have no values: %s; pass another input, or name the " ..

@@ -148,6 +148,17 @@ tap.group("the user's choice", function()
     "replicated by the trace: out, because sharding would move "), "the table reports each decision with its bytes")
 end)
 
+tap.group("tables of tensors", function()
+  -- a module of the model and the model itself return tables; the model's argument is a table, too
+  local Inner = class("Inner", function(self) self.mlp = MLP() end, function(self, x) return {y = self.mlp(x), all = {x}} end)
+  local m = laid(class("Tables", function(self) self.inner = Inner() end, function(self, batch)
+    local out = self.inner(batch.x)
+    return {rows = batch.x.shape[1], logits = out.y * batch.scale[1], out.all}
+  end)(), 2)
+  local t = rille.parallel(m, {tensor = 0, input = {{x = rille.zeros{4, 16}, scale = {rille.ones{}}}}})
+  tap.is(sbp_of(t, {"inner.mlp.fc1.weight", "inner.mlp.fc2.weight"}), {"S(0)", "S(1)"}, "a model with tables gets the roles of its layers")
+end)
+
 tap.group("a trace changes nothing", function()
   local function after(trace)
     rille.manual_seed(5)
@@ -168,8 +179,9 @@ tap.group("mistakes", function()
   refused({tensor = 0, input = {}}, {"input must be a tensor", "found a table"}, "an empty list")
   refused({tensor = 0, input = rille.zeros{4, 3}}, {"the model failed on meta devices", "nn.Linear: the last dimension of the input must be", "pass another input"}, "an input of another shape")
   tap.fails(function() rille.no_grad(rille.parallel, m, {tensor = 0, input = rille.zeros{4, 16}}) end, {"outside of rille.no_grad"}, "no gradients")
-  local pair = laid(class("Pair", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return {self.fc(x)} end)(), 2)
-  refused({tensor = 0, input = rille.zeros{4, 4}}, {"the model must return a tensor of a float dtype, found a table"}, "a model that returns a table", pair)
+  local shape = laid(class("Shape", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return {self.fc(x).shape, x:to("i64")} end)(), 2)
+  refused({tensor = 0, input = rille.zeros{4, 4}}, {"the model must return a tensor of a float dtype, or a table with such tensors, found a table"},
+    "a model that returns no tensor of a float dtype", shape)
   local frozen = laid(MLP(), 2)
   for _, p in ipairs(frozen:parameters()) do p:requires_grad_(false) end
   refused({tensor = 0, input = rille.zeros{4, 16}}, {"must return a tensor that depends on a parameter with requires_grad"}, "a frozen model", frozen)
