@@ -55,12 +55,10 @@ void batch_skip(const struct gemm *g, int64_t r, int64_t *skip);
  * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.
  * Each panel or part has about `flops` operations, at most 1.5 times that. The sides of a panel are multiples of
  * `step` and at least `side` (for 16-bit floats a quarter of `side`). A batch is split into parts with about as
- * many operations. For 16-bit floats with AMX, `flops` is multiplied by `amx`, if `amx` is above 1. Tests lower the
- * limits. */
+ * many operations. Tests lower the limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
-    double amx;
 } gemm_panel;
 
 bool gemm_accepts(const struct kcall *k); /* variants of matmul and contract */
@@ -71,8 +69,8 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* A single-threaded product c[m,n] = a[m,k] b[k,n] of dense matrices, which prim_at() runs. a and b have one dtype;
- * c is f32. a_columns, b_columns: true if a (b) is column-major. b_step: distance between the rows of a row-major b that
- * is not dense, elements; 0: b is dense. add: true: the product is added to c. */
+ * c is f32. a_columns, b_columns: true if a (b) is column-major. b_step: distance between the rows of a row-major b
+ * that is not dense, elements; 0: b is dense. add: true: the product is added to c. */
 struct dense_product {
     enum dtype dtype;
     int64_t m, n, k, b_step;
