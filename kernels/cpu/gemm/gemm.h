@@ -55,10 +55,12 @@ void batch_skip(const struct gemm *g, int64_t r, int64_t *skip);
  * operations per thread (for 16-bit floats twice that) is computed in panels of its result and in parts of k.
  * Each panel or part has about `flops` operations, at most 1.5 times that. The sides of a panel are multiples of
  * `step` and at least `side` (for 16-bit floats a quarter of `side`). A batch is split into parts with about as
- * many operations. Tests lower the limits. */
+ * many operations. For 16-bit floats with AMX, `flops` is multiplied by `amx`, if `amx` is above 1. Tests lower the
+ * limits. */
 extern struct gemm_panel {
     double flops;
     int64_t side, step;
+    double amx;
 } gemm_panel;
 
 bool gemm_accepts(const struct kcall *k); /* variants of matmul and contract */
