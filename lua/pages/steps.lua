@@ -16,7 +16,8 @@ Arguments and results may be tables with tensors: step{ids = x, labels = y} retu
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor
 follows from the arguments or is computed from their shape. fn is called twice per trace then, first with the whole
 batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch,
-also in hooks and backward functions; so is a branch on their number. max, min, any and all over rows can be
+also in hooks and backward functions; so is a branch on their number, and a call whose result for the micro-batches
+is not that of the whole batch: x:slice(0, 0, 2) takes 2 rows of the batch. max, min, any and all over rows can be
 results of the step.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
@@ -254,10 +255,10 @@ mesh:replicated(t)                          a replicated tensor from outside fn
 All are differentiable. axis is an axis of the mesh, mesh.placement; it, d, split and concat are 0 by default.]],
     args = [[
 fn: function(mesh, ...); receives local tensors and returns local tensors
-inputs: list of layouts, S or B, one per argument; an argument is moved to its layout
+inputs: list of layouts, S (also with a unit) or B, one per argument; an argument is moved to its layout
 outputs: list of layouts, one per result: S joins the shards, P adds them, B needs equal shards]],
     returns = "a function of global tensors that are on one placement; it returns global tensors",
-    errors = "equal shards are required: ranks must divide each split axis; fn compares a local tensor by ==, or branches on one",
+    errors = "equal shards are required: ranks must divide each split axis, or its number of units; fn compares a local tensor by ==, or branches on one",
     code = [[
 P = rille.placement('cpu', {0, 1})
 product = rille.per_rank(function(mesh, x, w) return mesh:psum(x:matmul(w)) end,
@@ -301,8 +302,8 @@ chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)
-input: example of the model's input, a tensor or the list of forward's arguments, which may be tables; only
-  the shapes count; layers without a role get one from a trace of forward and backward on meta devices]],
+input: example of the model's input, a tensor or the list of forward's arguments; tensors in tables count, too, and
+  only their shapes; layers without a role get one from a trace of forward and backward on meta devices]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
 It has the bytes of each gather, and the roles that a trace found, with the bytes that they move.
 Its last line names the parameters that no tensor axis shards]],
