@@ -194,6 +194,10 @@ void rille_sweep(const char *join);
 /* Writes to `out` the address of this host on the route to another host, with IPv6 addresses in brackets. Non-zero:
  * there is no route. */
 int rille_own_address(const char *host, char out[64]);
+/* Limits matrix products of this process to an instruction set, such as "avx2". If the process is a cluster's
+ * controller, all workers use at most this set. Call this function before a product or a cluster. Non-zero: unknown
+ * name, or a product was computed already; rille_error() says which. */
+int rille_limit_isa(const char *name);
 /* checks the syntax of an address; non-zero: rille_error() says what is wrong */
 int rille_address(const char *text);
 /* Checks the device list of a worker. here true: the worker is this process, so its GPU driver is asked, too.

@@ -6,6 +6,7 @@
 
 #include <dnnl.h>
 #include <signal.h>
+#include <strings.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,8 +94,24 @@ kernels_limit_isa(unsigned isa)
     if (dnnl_set_max_cpu_isa(sets[i].isa))
         return fail(E_STATE,
                     "matrix products must be computed with the instruction set %s, as on the other hosts, but this "
-                    "process has already computed some with %s; start the job with DNNL_MAX_CPU_ISA=%s",
+                    "process has already computed some with %s; start the job with --isa %s",
                     kernels_isa_name(isa), kernels_isa_name(kernels_isa()), kernels_isa_name(isa));
     limited = isa;
     return 0;
+}
+
+int
+kernels_limit_isa_by_name(const char *name)
+{
+    struct str names = {0};
+    for (size_t i = 0; i < countof(sets); i++) {
+        if (!strcasecmp(name, sets[i].name)) {
+            str_free(&names);
+            return kernels_limit_isa(kernels_isa() & (unsigned)sets[i].isa);
+        }
+        str_addf(&names, "%s%s", i ? ", " : "", sets[i].name);
+    }
+    int code = fail(E_VALUE, "the instruction set of products must be one of %s, found '%s'", names.text, name);
+    str_free(&names);
+    return code;
 }

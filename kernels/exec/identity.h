@@ -18,5 +18,8 @@ const char *
 kernels_isa_name(unsigned isa); /* returns the name of the largest known set in a mask, such as "avx2"; "": none */
 /* Restricts products to an instruction set. E_STATE: a product was already made with a larger set. */
 int kernels_limit_isa(unsigned isa);
+/* Restricts products to the instruction set of this name, such as "avx2", or to a smaller one if the processor lacks
+ * it. E_VALUE: unknown name; E_STATE as above. */
+int kernels_limit_isa_by_name(const char *name);
 
 #endif

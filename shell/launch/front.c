@@ -67,6 +67,8 @@ static const char help[] =
     "      --link SECONDS     a worker without a connection for this time is lost (3; RILLE_LINK)\n"
     "      --orphan SECONDS   a worker without a heartbeat of its controller for this time abandons\n"
     "                         it (4.5; RILLE_ORPHAN)\n"
+    "      --isa SET      largest instruction set of matrix products, such as avx2 (default: the largest\n"
+    "                     set that the processors of all workers have)\n"
     "      --root DIRS    folders (A:B) shared by all hosts, or URLs, in which workers store checkpoints\n"
     "      --store PROGRAM  helper program that stores checkpoints at URLs (RILLE_STORE)\n"
     "      --key-file F   key file, readable by its owner only, or a folder of keys; 'munge:' or\n"
@@ -77,7 +79,7 @@ static const char help[] =
 
 struct words { /* values of the cluster options; NULL: not given */
     const char *n, *bind, *world, *join, *rank, *wait, *key_file, *hosts, *hostfile, *keep, *devices, *host, *root;
-    const char *collectives, *silence, *hang, *link, *orphan, *store, *restarts;
+    const char *collectives, *silence, *hang, *link, *orphan, *store, *restarts, *isa;
     bool help, from_stdin;
     const char *rest;  /* first argument after the options; NULL: none */
     const char *other; /* first option in the arguments that belongs to main.c; NULL: none */
@@ -106,6 +108,7 @@ static const struct cluster_option {
     {"--link", offsetof(struct words, link), false},
     {"--orphan", offsetof(struct words, orphan), false},
     {"--restarts", offsetof(struct words, restarts), false},
+    {"--isa", offsetof(struct words, isa), false},
     {"--store", offsetof(struct words, store), true},
     {"-d", offsetof(struct words, devices), true},
     {"--devices", offsetof(struct words, devices), true},
@@ -201,6 +204,7 @@ take_words(int *argc, char **argv, int first, const struct option *others, struc
     while (from < *argc) argv[to++] = argv[from++];
     *argc = to;
     argv[to] = NULL;
+    if (w->isa && rille_limit_isa(w->isa)) return front_usage("--isa: %s", rille_error());
     return w->store ? setenv("RILLE_STORE", w->store, 1) : 0;
 }
 
@@ -404,7 +408,7 @@ static int
 launch_workers(const struct words *w, struct front *f)
 {
     int code = only(w, "launch",
-                    "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --store --silence "
+                    "-n -d --collectives --bind --key-file -H --hosts --hostfile --keep --root --isa --store --silence "
                     "--hang --link --orphan --restarts");
     if (code) return code;
     if ((code = check_bind(w))) return code;
@@ -433,8 +437,9 @@ launch_workers(const struct words *w, struct front *f)
 static int
 coordinator(const struct words *w, struct front *f)
 {
-    int code = only(w, "coordinator",
-                    "-d --collectives --bind --world --key-file --root --store --silence --hang --link --restarts");
+    int code =
+        only(w, "coordinator",
+             "-d --collectives --bind --world --key-file --root --isa --store --silence --hang --link --restarts");
     if (code) return code;
     if (!w->bind) return front_usage("coordinator: --bind ADDRESS is missing: the address at which workers join%s", "");
     if (rille_address(w->bind)) return front_usage("coordinator: --bind: %s", rille_error());
@@ -582,8 +587,9 @@ worker(const struct words *w)
                                      .rank = -1,
                                      .wait_seconds = w->from_stdin ? WAIT_STARTED : WAIT_JOINED,
                                      .joined = w->from_stdin ? NULL : ignore_interrupts};
-    int code = only(w, "worker",
-                    "-d --collectives --join --rank --key-file --wait --host --keep --root --store --link --orphan");
+    int code =
+        only(w, "worker",
+             "-d --collectives --join --rank --key-file --wait --host --isa --keep --root --store --link --orphan");
     if (code) return code;
     if (read_keep(w, &o.keep_seconds) || read_worker_times(w, &o)) return USAGE;
     if (w->rest) return front_usage("worker: expected only options, found %s; workers run no script", w->rest);
@@ -680,8 +686,9 @@ ranked(int *argc, char **argv, const struct option *others, struct front *f)
     if (!r.launcher) return -1;
     int code = take_words(argc, argv, 1, others, &w);
     if (code) return code;
-    code = only(&w, r.launcher,
-                "-d --collectives --key-file --host --keep --root --store --silence --hang --link --orphan --restarts");
+    code = only(
+        &w, r.launcher,
+        "-d --collectives --key-file --host --keep --root --isa --store --silence --hang --link --orphan --restarts");
     if (code) return code;
     if ((code = front_restarts(w.restarts, &f->cluster))) return code;
     f->by = r;

@@ -212,7 +212,7 @@ main(void)
     p.isa = 3;
     coordinator_receive(c, 20, &p);
     ok(strstr(t.refusal, "the instruction set avx, but the job computes with avx2; start the job with "
-                         "DNNL_MAX_CPU_ISA=avx"),
+                         "--isa avx"),
        "a newcomer with fewer instruction sets is refused: %s", t.refusal);
     p.isa = 0x3e7;
     coordinator_receive(c, 21, &p);

@@ -63,4 +63,9 @@ for sets in "AVX2 ALL" "ALL AVX2" "AVX AVX2" "SSE41 ALL"; do
 done
 DNNL_MAX_CPU_ISA=SSE41 go launch -n 2 -d cpu:1 product.lua
 is "DNNL_MAX_CPU_ISA of the controller limits all workers" "$code $stdout" "0 $least"
+go launch -n 2 --isa sse41 -d cpu:1 product.lua
+is "--isa limits all workers" "$code $stdout" "0 $least"
+go launch -n 2 --isa=sse5 -d cpu:1 product.lua
+is "an unknown instruction set is refused" "$code $(head -1 err)" \
+  "2 rille: --isa: the instruction set of products must be one of avx512_core_amx, avx512_core_bf16, avx512_core_vnni, avx512_core, avx2_vnni, avx2, avx, sse41, found 'sse5'"
 finish

@@ -66,7 +66,8 @@ check_parts() { # check_parts NAME
   done
 }
 
-# In case 0, workers are on several hosts, and all workers of one host are lost.
+# In case 0, workers are on several hosts, and all workers of one host are lost. If the host is lost before its part of the
+# snapshot after step 4 was copied to another host, the training goes back to the snapshot after step 2.
 for zero in 0 1 2 3; do
   share $((3 * zero)) || continue # 3: every share has at most one case beside case 0
   host=$([ $zero = 0 ] && echo h)
@@ -83,7 +84,9 @@ for zero in 0 1 2 3; do
   is "zero = $zero: an elastic job ends" "$code" 0
   cp log log.elastic
   cp err err.elastic
-  is "zero = $zero: it had two workers, then one, then three" "$(grep -o 'cpu\[.*' err | tr '\n' ' ')" \
+  places=$(grep -o 'cpu\[.*' err | tr '\n' ' ')
+  [ -z "$host" ] || places=${places/"cpu[0] after step 2"/cpu[0] after step 4}
+  is "zero = $zero: it had two workers, then one, then three" "$places" \
     "cpu[0, 1] after step 2 cpu[0] after step 4 cpu[0, 1, 2] after step 11 "
   check_parts "zero = $zero"
   await eval '! pgrep -f "worker --join $address" >/dev/null'

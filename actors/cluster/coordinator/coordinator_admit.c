@@ -164,7 +164,7 @@ object_to_kernels(const struct coordinator *c, const struct packet *p, struct st
     } else if (c->isa_is_set && (p->isa & c->isa) != c->isa) {
         str_addf(why,
                  "its processor has the instruction set %s, but the job computes with %s; start the job with "
-                 "DNNL_MAX_CPU_ISA=%s",
+                 "--isa %s",
                  kernels_isa_name(p->isa), kernels_isa_name(c->isa), kernels_isa_name(p->isa & c->isa));
     }
 }

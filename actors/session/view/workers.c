@@ -9,6 +9,7 @@
 #include "actors/cluster/transport/net_mpi.h"
 #include "actors/cluster/worker/worker.h"
 #include "actors/session/core/face.h"
+#include "kernels/exec/identity.h"
 #include "kernels/loaded/loaded.h"
 #include "kernels/loaded/loaded_library.h"
 #include "runtime/data/arena.h"
@@ -70,6 +71,13 @@ rille_address(const char *text)
     bool local;
     TRY(face_given(text, "the address", __func__));
     return link_address(text, &local);
+}
+
+int
+rille_limit_isa(const char *name)
+{
+    TRY(face_given(name, "the name", __func__));
+    return kernels_limit_isa_by_name(name);
 }
 
 void

@@ -71,8 +71,8 @@ int gemm_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 bool gemm_transposed_accepts(const struct kcall *k);
 int gemm_transposed_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 /* A single-threaded product c[m,n] = a[m,k] b[k,n] of dense matrices, which prim_at() runs. a and b have one dtype;
- * c is f32. a_columns, b_columns: true if a (b) is column-major. b_step: distance between the rows of a row-major b that
- * is not dense, elements; 0: b is dense. add: true: the product is added to c. */
+ * c is f32. a_columns, b_columns: true if a (b) is column-major. b_step: distance between the rows of a row-major b
+ * that is not dense, elements; 0: b is dense. add: true: the product is added to c. */
 struct dense_product {
     enum dtype dtype;
     int64_t m, n, k, b_step;

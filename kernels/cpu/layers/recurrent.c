@@ -346,8 +346,7 @@ recurrent_run(const struct kcall *k, const void *state)
     const struct recurrent *e = state;
     struct recurrent_work w = {k, e, recur_of(k, &k->out[RECUR_HS], &k->in[RECUR_LENGTHS]), k->scratch, false};
     const struct view *weight = &k->in[RECUR_W];
-    transpose16_matrix(weight->dim[0], weight->dim[1], weight->data, weight->dim[1], k->scratch, e->step,
-                       e->threads);
+    transpose16_matrix(weight->dim[0], weight->dim[1], weight->data, weight->dim[1], k->scratch, e->step, e->threads);
     team_shares(e->threads, e->nblock, 1, forward_blocks, &w);
     return w.failed ? E_KERNEL : 0;
 }
@@ -418,7 +417,7 @@ state_before(const struct recur *r, const struct view *states, const struct view
 }
 
 static void
-vec_add(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
+add_step_row(const struct view *v, int64_t row, int64_t t, int64_t n, float *sum)
 {
     if (v->dtype == DT_NONE) return;
     const float *x = state_row(v, row, t);
@@ -438,8 +437,8 @@ back_row(const struct recurrent_work *w, const struct recurrent_block *block, in
     b.saved = state_row(&k->in[BACK_GATES], row, t);
     b.h = state_row(&k->in[BACK_HS], row, t);
     b.h_before = state_before(r, &k->in[BACK_HS], &k->in[BACK_H0], row, s, block->zero);
-    vec_add(&k->in[BACK_DHS], row, t, n, b.dh);
-    if (r->cell == CELL_LSTM) vec_add(&k->in[BACK_DCS], row, t, n, b.dc);
+    add_step_row(&k->in[BACK_DHS], row, t, n, b.dh);
+    if (r->cell == CELL_LSTM) add_step_row(&k->in[BACK_DCS], row, t, n, b.dc);
     if (recur_is_over(r, row, t)) {
         memset(dx, 0, (size_t)r->gates * sizeof *dx);
         memset(da, 0, (size_t)r->gates * sizeof *da);
