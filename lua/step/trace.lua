@@ -169,8 +169,13 @@ local function count_values(memory, name, value, is_copy)
     is_copy and "join its tensors, by rille.stack or rille.concat" or "call the step with few different values")
 end
 
+-- counter -> {n = number of updates}, for traces without a list: of the whole batch, and of check = "trace". Each such
+-- trace follows a call of begin() or count_arguments(), which empty the table.
+local unlisted = {}
+
 -- Called before a step is traced for new arguments. n: number of arguments; the tensors of tables follow them.
 local function count_arguments(traces, n, ...)
+  unlisted = {}
   traces.memory = traces.memory or new_memory()
   local memory, args = traces.memory, table.pack(...)
   for i = 1, args.n do
@@ -337,6 +342,7 @@ end
 -- an earlier trace, of which some values have changed. Then begins a trace with live numbers in place of the changed
 -- numbers, or returns nil if another value than a number has changed.
 local function begin(fn, args, traces, near)
+  unlisted = {}
   traces.memory = traces.memory or new_memory()
   local memory, found = traces.memory, nil
   if near then
@@ -484,10 +490,10 @@ end
 -- and a function that returns this number while the compiled step runs, when counter.steps includes all its updates.
 function trace.steps(counter)
   local list = followed()
-  local made = list and list.steps[counter] or {n = 0}
-  local earlier = made.n
+  local steps = list and list.steps or rille._tracing() and unlisted or {}
+  local made = field_of(steps, counter)
+  local earlier = made.n or 0
   made.n = earlier + 1
-  if list then list.steps[counter] = made end
   return counter.steps + earlier, function() return math.max(counter.steps - made.n + earlier, 0) end
 end
 

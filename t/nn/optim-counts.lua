@@ -179,8 +179,9 @@ local kinds = {
   plain = rille.optim.class{name = "plain", update = function(o, p, g) return p - g * o.lr * (o.step % 2 == 0 and 2 or 1) end},
 }
 
--- Returns the weights after each of three calls of a function with two updates, and the arguments of the schedule.
-local function updated_twice(Kind, compile)
+-- options: those of rille.graph; nil: not compiled. Returns the weights after each of three calls of a function with two
+-- updates, opt.steps, and the arguments of the schedule.
+local function updated_twice(Kind, options)
   local w, asked = rille.ones({4}, {requires_grad = true}), {}
   local opt = Kind({w}, {lr = function(steps) asked[#asked + 1] = steps; return 0.1 / (steps + 1) end})
   local function train(x)
@@ -189,14 +190,15 @@ local function updated_twice(Kind, compile)
     end
     return w:detach() * 1
   end
-  local step = compile and rille.graph(train) or train
+  local step = options and rille.graph(train, options) or train
   return tap.list(3, function() return step(rille.ones{4}):totable() end), opt.steps, asked
 end
 
 for name, Kind in tap.sorted(kinds) do
-  local want, steps, asked = updated_twice(Kind, false)
-  local got, counted, again = updated_twice(Kind, true)
+  local want, steps, asked = updated_twice(Kind)
+  local got, counted, again = updated_twice(Kind, {})
   tap.near(got, want, name .. ": two updates in a compiled step have their own counts and rates", 1e-6)
+  tap.near(updated_twice(Kind, {check = "trace"}), want, name .. ": check = \"trace\" finds the same counts and rates", 1e-6)
   tap.is({counted, steps}, {6, 6}, name .. ": both count")
   tap.is({again[#again], asked[#asked]}, {5, 5}, name .. ": the schedule gets the number of earlier steps")
 end
