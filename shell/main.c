@@ -34,7 +34,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130, NCHUNK = 64 };
+enum { EXIT_INTERRUPTED = 130, NCHUNK = 64 };
 
 static const char help[] =
     "usage: rille [options] [script.lua [args]]\n"
@@ -550,7 +550,11 @@ static int
 run_program(const struct program *p)
 {
     lua_State *L = luaL_newstate();
-    if (!L) return fputs("rille: out of memory\n", stderr), 1;
+    if (!L) {
+        fputs("rille: out of memory\n", stderr);
+        ending_tell(EXIT_FAILURE, NULL);
+        return EXIT_FAILURE;
+    }
     luaL_openlibs(L);
     lua_warning(L, "@on", 0); /* warnings are on; a script can turn them off with warn("@off") */
     text_only_open(L);
@@ -577,7 +581,7 @@ run_program(const struct program *p)
         if (interrupt_quit() && p->front->leaves) _exit(128 + interrupt_quit());
     } else {
         code = open_failed(p);
-        if (code != EXIT_USAGE) ending_tell(code, NULL);
+        ending_tell(code, NULL);
     }
     lua_close(L);
     return code;
@@ -608,11 +612,13 @@ keep_streams(void)
         if (fcntl(k, F_GETFD) < 0 && open("/dev/null", k == 1 ? O_RDONLY : O_RDWR) != k) abort();
 }
 
-/* Flushes stdout. Returns an error code if output could not be written. */
+/* Returns the exit code: `code`, or, after a report, an error code if output could not be written. */
 static int
 end_output(int code)
 {
     if (!fflush(stdout) && !ferror(stdout)) return code;
+    /* a write that fails again says why, because errno can be that of a later call */
+    if (putchar('\n') != EOF) fflush(stdout);
     char text[200];
     snprintf(text, sizeof text, "the output could not be written: %s", strerror(errno));
     tell_line(text);

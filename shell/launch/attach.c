@@ -217,9 +217,11 @@ attach_status(const char *name)
     if (code) return code;
     setsockopt(f.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ssize_t n = send(f.fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(f.fd, text, sizeof text - 1, 0) : -1;
+    const char *why = n < 0 && errno == EAGAIN
+                          ? "does not answer; if it is stopped (state T in ps), kill -CONT continues it"
+                          : "ended before it answered";
     close(f.fd);
-    if (n < 2 || text[0] != 'T')
-        return attach_failed("the controller does not answer: %s", n < 0 ? strerror(errno) : "it ended");
+    if (n < 2 || text[0] != 'T') return attach_failed("the controller %s", why);
     /* escapes control characters, because the text contains names that other hosts sent */
     for (char *c = text + 1; c < text + n; c++)
         if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';

@@ -19,7 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHORT = 600 }; /* s: a job that succeeds within this time prints no line on stderr */
+enum {
+    SHORT = 600,     /* s: a job that succeeds within this time prints no line on stderr */
+    EXIT_MASK = 0xff /* the bits of an exit code that the system keeps */
+};
 
 static struct {
     pid_t pid; /* id of the process that reports the end; 0: no job was begun */
@@ -33,7 +36,8 @@ static struct {
 static int
 exit_told(lua_State *L)
 {
-    int code = lua_isboolean(L, 1) ? !lua_toboolean(L, 1) : (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
+    lua_Integer given = lua_isboolean(L, 1) ? !lua_toboolean(L, 1) : luaL_optinteger(L, 1, EXIT_SUCCESS);
+    int code = (int)(given & EXIT_MASK);
     ending_tell(code, "os.exit");
     rille_end_with(shell_of(L)->session, code);
     lua_settop(L, 2);
@@ -175,9 +179,12 @@ start_watcher(void)
         close(fd[1]);
         watch_job(fd[0], of);
     }
-    close(fd[0]);
+    /* fd[0] stays open: writing to a pipe without a reader raises SIGPIPE, and the watching process may be killed */
     ending.watcher = fd[1];
     stopping_on_exit(tell_watcher);
+    /* Ctrl-C while no Lua code runs, for example before the workers have joined */
+    struct sigaction action = {.sa_handler = stopping_exit}, was;
+    if (!sigaction(SIGINT, NULL, &was) && was.sa_handler == SIG_DFL) sigaction(SIGINT, &action, NULL);
 }
 
 /* ---- the end ---- */
@@ -207,7 +214,7 @@ ending_tell(int code, const char *why)
     snprintf(text, sizeof text, "%s %s: %s, exit code %d", ending.job, when, reason, code);
     journal_flush();
     journal_write("end", json_pack("{s:s, s:i, s:f}", "reason", reason, "code", code, "seconds", seconds));
-    if (!ending.tells || (code == 0 && seconds < SHORT)) return;
+    if (!ending.tells || (code == 0 && seconds < SHORT) || (code == EXIT_USAGE && !why)) return;
     fflush(stdout);
     fprintf(stderr, "rille: %s\n", text);
 }

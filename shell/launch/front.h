@@ -12,7 +12,7 @@
 #include <lua.h>
 #include <sys/types.h>
 
-enum { EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
+enum { EXIT_USAGE = 2, EXIT_LOST = 3, FRONT_TEXT = 256, FRONT_CHILDREN = 256, KEY_PATH = 32 };
 
 /* The rank of this process among the processes that a launcher started. */
 struct ranked {

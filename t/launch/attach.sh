@@ -112,6 +112,10 @@ printf '%s\n' 'x:sum():item()' 'n > 0' | timeout $hang "$rille" attach $plain >s
 ok "a program without workers has a prompt, too" says "attached to $plain, process $alone" 4.0 true
 go status $plain
 ok "rille status reports a program without workers" ends 0 "$plain, process $alone: no workers; now: "
+kill -STOP $alone
+go status $plain
+kill -CONT $alone
+ok "rille status says that a stopped program does not answer" ends 1 "status: the controller does not answer; if it is stopped"
 printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $plain >seen 2>&1
 wait $alone
 ok "the line ends the program" [ $? = 0 -a "$(cat out3)" = "ended	true" ]

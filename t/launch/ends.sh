@@ -22,6 +22,7 @@ local ends = {
   finish = function() x:sum():item() end,
   error = function() error("a fault of the script", 0) end,
   exit = function() os.exit(5) end,
+  wide = function() os.exit(-251) end,
   close = function() os.exit(5, true) end,
   lost = function() os.execute("kill -9 " .. rille.workers()[2].pid) work() end,
   memory = function() return rille.zeros({1 << 20, 1 << 20}):sum():item() end,
@@ -45,6 +46,7 @@ finish 0   the_program_finished                 0 0
 error  1   an_error,                            1 1
 exit   5   os.exit,                             1 5
 close  5   os.exit,                             5 5
+wide   5   os.exit,                             5 5
 lost   3   a_worker_was_lost,                   3 3
 memory 1   an_error,                            1 1
 TERM   143 SIGTERM,                             1 143
@@ -92,5 +94,31 @@ for launcher in launch ssh hand ranks; do
     ok "$launcher, $end: no process is left" await eval '! pgrep -f "$dir|--log log end.lua $end" >/dev/null'
   done <<<"$table"
 done
+# The process that reports the end of a killed controller may itself be killed, or be left without a report to make.
+watcher() { pgrep -P $pid -f "launch -n 2"; } # prints the reporting process of the job $pid
+for end in TERM finish; do
+  sleep=5; [ $end = finish ] && sleep=1
+  "$rille" launch -n 2 -d cpu:1 -e "io.stderr:write('ready\n') os.execute('sleep $sleep')" >out 2>err & pid=$!
+  await grep -q ready err
+  kill -9 $(watcher)
+  [ $end = TERM ] && kill -TERM $pid
+  wait $pid
+  is "$end: the exit code is right although the reporting process was killed" $? $([ $end = TERM ] && echo 143 || echo 0)
+done 2>/dev/null
+
+rm -f log
+go launch -n 2 --collectives foo --log log -e 'print(1)'
+is "a wrong option: one line on stderr" "$code $(cat err)" '2 rille: collectives must be "own" or "nccl", found "foo"'
+is "a wrong option: the log has one end" "$(logged)" an_error
+timeout $hang "$rille" launch -n 2 -d cpu:1 -e 'print(1)' >/dev/full 2>err
+is "a full disk under stdout is named" "$? $(cat err)" "1 rille: the output could not be written: No space left on device"
+env --default-signal=INT "$rille" coordinator --bind tcp://127.0.0.1:$(free_port) --world 2 -e 'print(1)' 2>err >/dev/null & pid=$!
+await eval '[ "$(pgrep -P $pid)" ]'
+kill -INT $pid
+wait $pid 2>/dev/null
+is "Ctrl-C before the workers have joined: exit code" $? 130
+ok "Ctrl-C before the workers have joined is named" await says ": Ctrl-C, exit code 130"
+timeout $hang "$rille" launch -n 2 -d cpu:1 -e 'os.execute("kill -ALRM $PPID; sleep 1")' 2>err >/dev/null
+ok "SIGALRM is named" says "ended by SIGALRM" "SIGALRM, exit code 142"
 ok "no socket is left" await eval '[ -z "$(find run tmp -mindepth 1)" ]'
 finish

@@ -161,7 +161,7 @@ on_work(void *arg, const struct work *work)
 {
     struct worker_process *w = arg;
     if (work->kind == WORK_LEAVE) {
-        if (!w->shared.leave.asked) w->shared.leave.code = (int)work->code;
+        if (!w->shared.leave.asked) w->shared.leave.code = (int)(work->code & 0xff); /* as the system does */
         worker_leave(w, work->status, work->text);
         return;
     }

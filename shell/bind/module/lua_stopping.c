@@ -31,7 +31,7 @@ stopping_name(int number)
 {
     for (int i = 0; i < NSIGNAL; i++)
         if (signals[i].number == number) return signals[i].name;
-    return "?";
+    return number == SIGALRM ? "ALRM" : "?";
 }
 
 void
