@@ -6,6 +6,7 @@
 #include "shell/bind/base/clock.h"
 #include "shell/bind/base/shell.h"
 #include "shell/launch/front.h"
+#include "shell/run/interrupt.h"
 #include "shell/run/journal.h"
 
 #include <errno.h>
@@ -206,6 +207,7 @@ ending_tell(int code, const char *why)
 {
     char text[400], reason[64], when[ENDING_WHEN];
     if (ending.pid != getpid()) return;
+    interrupt_close();
     tell_watcher(0);
     ending.pid = 0;
     double seconds = clock_seconds() - ending.start;

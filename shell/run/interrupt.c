@@ -33,7 +33,7 @@ enum { PATIENCE = 5 }; /* s: time that running code has to react to a request to
 enum { DEPTH = 256 };  /* maximum depth of nested coroutines; Lua's limit is lower */
 
 static lua_State *chain[DEPTH]; /* the main state, the coroutine that it resumed, and so on */
-static volatile sig_atomic_t depth, presses, quit;
+static volatile sig_atomic_t depth, presses, quit, closing;
 static volatile sig_atomic_t told = 1; /* true: the running code has received the last Ctrl-C */
 static bool interactive;
 static struct shell *shell; /* the shell whose session Ctrl-C interrupts */
@@ -157,9 +157,10 @@ on_quit(int number)
 {
     stopping_note(number);
     if (quit) return;
-    if (!depth && !interactive) stopping_now(number);
+    if (!depth && !closing && !interactive) stopping_now(number);
     quit = number;
-    if (depth) alarm(PATIENCE);
+    if (depth || closing) alarm(PATIENCE);
+    if (closing) return;
     interrupt_stop_all();
 }
 
@@ -168,6 +169,12 @@ static void
 on_alarm(int number)
 {
     stopping_now(quit ? quit : number);
+}
+
+void
+interrupt_close(void)
+{
+    closing = 1;
 }
 
 void

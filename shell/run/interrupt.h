@@ -13,7 +13,9 @@ int interrupt_count(void);          /* returns how often Ctrl-C was pressed sinc
 bool interrupt_untold(void);
 void interrupt_interactive(void); /* from now on Ctrl-C returns to the prompt, and never ends the program */
 void interrupt_catch(void);       /* from now on SIGTERM and similar signals end the program in good order */
-int interrupt_quit(void);         /* returns the signal that asked the program to end; 0: none */
+/* from now on such a signal, if it is the first one, lets the program close, for at most five seconds */
+void interrupt_close(void);
+int interrupt_quit(void); /* returns the signal that asked the program to end; 0: none */
 /* Sets the function that serves visitors (attached prompts, attached.c). The function is called soon after
  * interrupt_knock(), between two Lua instructions and outside core calls. It may call run_quiet() on another Lua
  * state, and interrupt_visit() stops the code that runs there. interrupt_knock() and interrupt_visit() are safe

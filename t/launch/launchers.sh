@@ -61,6 +61,8 @@ for mpi in openmpi mpich; do
   go "${run[@]}" "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
   ok "an error is printed once and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
   ok "no process is left after the error" eval '! pgrep -f "$rille -d cpu:1 -e" >/dev/null'
+  # mpirun sends SIGTERM to the others when the first process has ended with a code other than 0
+  is "no socket is left after the error" "$(ls run)" ""
 
   # Runs the processes on four simulated hosts, which communicate by MPI.
   hosts="exec \"\$0\" --host h\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK} -d cpu:1 \"\$@\""

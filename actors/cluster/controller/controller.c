@@ -663,11 +663,13 @@ anybody(const struct cluster *c)
     return false;
 }
 
-/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that have not ended. */
+/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that have not ended. The sockets
+ * are removed first, because mpirun kills this process when the first worker ends with a code other than 0. */
 static void
 dismiss(struct cluster *c)
 {
     int64_t until = now_ns() + BYE_MS * 1000000ll;
+    if (c->link) link_hide(c->link);
     coordinator_bye(c->c, (uint32_t)c->code);
     while (anybody(c) && now_ns() < until) {
         struct timespec nap = {.tv_nsec = 1000000};

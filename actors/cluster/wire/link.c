@@ -524,6 +524,13 @@ link_sweep(const char *address)
 }
 
 void
+link_hide(struct link *l)
+{
+    if (l->folder[0]) remove_folder(l->folder);
+    l->folder[0] = '\0';
+}
+
+void
 link_free(struct link **lp)
 {
     struct link *l = *lp;
@@ -539,7 +546,7 @@ link_free(struct link **lp)
     if (l->context) zmq_ctx_shutdown(l->context);
     curve_free(&l->curve);
     while (l->context && zmq_ctx_term(l->context) && errno == EINTR) continue;
-    if (l->folder[0]) remove_folder(l->folder);
+    link_hide(l);
     if (l->lock >= 0) close(l->lock);
     key_forget(&l->key);
     free(l);
