@@ -663,8 +663,7 @@ anybody(const struct cluster *c)
     return false;
 }
 
-/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that have not ended. The sockets
- * are removed first, because mpirun kills this process when the first worker ends with a code other than 0. */
+/* Dismisses the workers: sends BYE, waits for at most BYE_MS, then kills the processes that have not ended. */
 static void
 dismiss(struct cluster *c)
 {
@@ -672,9 +671,8 @@ dismiss(struct cluster *c)
     if (c->link) link_hide(c->link);
     coordinator_bye(c->c, (uint32_t)c->code);
     while (anybody(c) && now_ns() < until) {
-        struct timespec nap = {.tv_nsec = 1000000};
         take_control(c);
-        nanosleep(&nap, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     for (int r = 0; r < c->options.world; r++) kill_process(c, r);
 }

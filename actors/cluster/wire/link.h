@@ -36,7 +36,8 @@ int link_join_more(struct link *l, enum link_socket which, const char *address);
 /* Replaces the connection of `control` or `bulk` of a worker's end, which may carry nothing although TCP believes that
  * it is up. Drops messages that were not sent. */
 int link_reconnect(struct link *l, enum link_socket which);
-/* Removes the coordinator's ipc sockets from their folder, and the folder. Connections that are up stay up. */
+/* Removes the coordinator's ipc sockets from their folder, and the folder. Connections that are up stay up. A job calls
+ * this function before its workers end, because mpirun kills all processes when one ends with a code other than 0. */
 void link_hide(struct link *l);
 void link_free(struct link **l);
 /* Removes the ipc folder of this address, if the coordinator that made the folder has ended. */
