@@ -81,7 +81,7 @@ static const struct {
     {"rille_options", sizeof(struct rille_options), 8, call_open},
     {"rille_workers", sizeof(struct rille_workers), sizeof(struct rille_workers) - offsetof(struct rille_workers, job),
      call_open_cluster},
-    {"rille_worker_options", sizeof(struct rille_worker_options), 8, call_worker},
+    {"rille_worker_options", sizeof(struct rille_worker_options), 16, call_worker},
     {"rille_graph_options", sizeof(struct rille_graph_options), 8, call_check},
     {"rille_graph_options, traced", sizeof(struct rille_graph_options), 8, call_trace},
     {"rille_save_options", sizeof(struct rille_save_options), 8, call_save},
