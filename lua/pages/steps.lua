@@ -302,8 +302,8 @@ chunks: integer, default 1; stages per placement: {P0, P1} with 2 is {P0, P1, P0
 panels: integer; 2D gathers in panels, the next one while one is multiplied
 blocks: {input = ids, micro_batches =, memory_limit =, schedule =} balances the stages by estimated cost;
   {cost = {2, 2, 3}} by given costs, with memory, activations (bytes) and hop (ns)
-input: example of the model's input, a tensor or the list of forward's arguments; tensors in tables count, too, and
-  only their shapes; layers without a role get one from a trace of forward and backward on meta devices]],
+input: example of the model's input, a tensor or the list of forward's arguments, which may be tables; only
+  the shapes count; layers without a role get one from a trace of forward and backward on meta devices]],
     returns = [[a table of all layouts set, by name; it prints, can be edited, and passed instead of the recipe.
 It has the bytes of each gather, and the roles that a trace found, with the bytes that they move.
 Its last line names the parameters that no tensor axis shards]],
