@@ -317,9 +317,9 @@ coordinator_form(struct coordinator *c, const struct form *f)
         if (f->range[i].kind == DEV_CUDA) c->memory[f->range[i].memory].ngpu += (int)f->range[i].n;
     for (int s = 0; s < f->nslot; s++) c->slot[s] = (struct slot){f->slot[s].memory, heir(c, &f->slot[s], s)};
     find_memory_keepers(c);
-    for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
-        if (!coordinator_inhabited(c, m)) c->memory[m].info.made_epoch = c->epoch;
     line_up_members(c);
+    for (int m = 0; m < c->nmemory; m++) /* the bytes of a memory without members are lost */
+        if (c->memory[m].first < 0) c->memory[m].info.made_epoch = c->epoch;
     uint32_t *nslots = must_alloc(sizeof *nslots * (size_t)c->nmemory);
     for (int s = 0; s < f->nslot; s++) nslots[f->slot[s].memory]++;
     c->awaited = 0;
