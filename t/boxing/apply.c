@@ -563,6 +563,25 @@ reduced_by_hand(enum dtype d, enum reduce r, const double *v, int n)
     return elem_get_f(d, rounded, 0);
 }
 
+/* Adds a transposed matrix that does not fit into one slab to a dense matrix. */
+static void
+large_transposed(void)
+{
+    enum { N = 300, M = 301 };
+    struct type t = type_of(DT_F32, 2, (int64_t[]){N, M});
+    float *a = must_alloc(sizeof(float) * N * M), *b = must_alloc(sizeof(float) * N * M);
+    struct view dst = view_dense(&t, a), src = view_dense(&t, b);
+    int64_t wrong = 0;
+    src.stride[0] = 1, src.stride[1] = N;
+    for (int i = 0; i < N * M; i++) a[i] = (float)i, b[i] = (float)(i % 1000);
+    box_combine(RED_SUM, false, &dst, &src);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < M; j++) wrong += a[i * M + j] != (float)(i * M + j) + (float)((i + j * N) % 1000);
+    ok(wrong == 0, "a large transposed matrix is added element by element");
+    free(a);
+    free(b);
+}
+
 static void
 loops_of(enum dtype d, enum reduce r)
 {
@@ -593,7 +612,13 @@ loops_of(enum dtype d, enum reduce r)
     box_fill(r, &v[SOURCES]);
     box_combine(r, false, &v[SOURCES], &v[0]);
     for (int i = 0; i < ROWS * COLS; i++) kept += elem_get_f(h, memory[SOURCES], i) == elem_get_f(h, memory[0], i);
-    ok(wrong == 0 && kept == ROWS * COLS, "%s of %s combines element by element, and its identity has no effect",
+    box_fill(r, &v[SOURCES]);
+    box_combine(r, false, &v[SOURCES], &v[1]);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        double got = elem_get_f(h, memory[SOURCES], i), want = elem_get_f(h, memory[1], i / COLS + i % COLS * ROWS);
+        kept += got == want || (got != got && want != want);
+    }
+    ok(wrong == 0 && kept == 2 * ROWS * COLS, "%s of %s combines element by element, and its identity has no effect",
        reduce_text(r), dtype_text(d));
 }
 
@@ -605,6 +630,7 @@ main(void)
     atlas = atlas_new();
     bound_is_least();
     reductions_keep_the_order();
+    large_transposed();
     for (int d = DT_NONE + 1; d < NDTYPE; d++)
         for (int r = RED_SUM; r <= RED_MIN; r++) loops_of((enum dtype)d, (enum reduce)r);
     if (share_next()) every_pair(mesh(2, 0, 0), 1, 3, "every pair on 2 ranks, vectors");

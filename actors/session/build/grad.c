@@ -317,7 +317,8 @@ receive_gradient(struct sweep *w, const struct call_context *ctx, struct val *v,
 {
     if (!shape_equal(&g->type, &v->type))
         return fail(E_KERNEL, "internal error: a gradient does not have its operand's shape");
-    if (trace_microbatches(ctx->s) > 1 && !trace_per_microbatch(v)) TRY(trace_rows(ctx, v, &g));
+    if (trace_microbatches(ctx->s) > 1 && (trace_per_microbatch(g) || !trace_per_microbatch(v)))
+        TRY(trace_rows(ctx, v, &g));
     if (g->layout->place != v->layout->place) {
         const struct layout *l;
         TRY(layout_summed(ctx->s->atlas, v->layout, &l));
