@@ -85,19 +85,12 @@ window(const struct kcall *k, int i, struct view *window, int64_t *skip)
     window->dim[axis] = k->in[i].dim[axis];
 }
 
-/* Copies the operands, of any strides and dtype, into the result. This function is also the reference. */
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    copies_join(&k->out[0], k->call->nin, k->in, (int)k->call->attr[AXIS].i, k->threads);
-    return 0;
-}
-
+/* Copies the operands, of any strides and dtype, into the result. */
 static int
 ref(const struct kcall *k)
 {
-    return run(k, NULL);
+    copies_join(&k->out[0], k->call->nin, k->in, (int)k->call->attr[AXIS].i, k->threads);
+    return 0;
 }
 
 /* Builds the gradients: a slice of dout for each operand. An f32 operand that was rounded to 16 bits gets an f32
@@ -119,8 +112,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
-
 const struct op op_concat = {
     .name = "concat",
     .doc = "y = the operands, joined along axis",
@@ -141,7 +132,7 @@ const struct op op_concat = {
     .grad.build = grad,
     .host.ref = ref,
     .host.window = window,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .flops = flops_of_copy,
     .sample = {"f32{4,6} f32{2,6}", "f32{2,3,5} f32{2,1,5} f32{2,0,5} axis=1", "i64{3} i32{2}", "f32{5}",
                "f32{4,6} f32{2,6} dtype=bf16", "f32{2,3} f64{2,4} axis=1 dtype=f16"},

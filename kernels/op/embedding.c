@@ -27,14 +27,6 @@ ref(const struct kcall *k)
     return 0;
 }
 
-/* Runs the reference on the operands' own dtypes, which is fast because it only copies bytes. */
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return ref(k);
-}
-
 static int
 say(const struct kcall *k, const struct finding *f)
 {
@@ -47,8 +39,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, 1)) din[1] = b_index_add(b, n->in[1], 0, n->in[0], dout[0]);
 }
-
-static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 static const char element[] = BODY({
     const int64_t from[] = {x0(at) - place1(0), at[NDIM - 1]};
@@ -80,7 +70,7 @@ const struct op op_embedding = {
     .gpu.element = element,
     .host.allows = allows,
     .host.say = say,
-    .host.kernel = variants,
+    .host.kernel = kernel_direct,
     .flops = flops_of_copy,
     .sample = {"i64{5}<7 f32{7,3}", "i32{2,3}<4 f32{4,5}", "i64{}<3 bf16{3,2}", "i64{0}<3 f32{3,4}"},
 };

@@ -9,15 +9,6 @@ ref(const struct kcall *k)
     return 0;
 }
 
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return ref(k);
-}
-
-static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
-
 static const char element[] = BODY({ return 0; });
 
 const struct op op_empty = {
@@ -26,7 +17,7 @@ const struct op op_empty = {
     .shape.infer = source_f32,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_direct,
     .flags = OP_SOURCE,
     .sample = {""},
 };

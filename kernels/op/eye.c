@@ -14,15 +14,6 @@ ref(const struct kcall *k)
     return 0;
 }
 
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return ref(k);
-}
-
-static const struct kernel_variant variants[] = {{"walk", .accepts = dense_out, .run = run}, {NULL}};
-
 static const char element[] = BODY({ return NDIM == 2 && place(0) == place(1); });
 
 const struct op op_eye = {
@@ -31,7 +22,7 @@ const struct op op_eye = {
     .shape.infer = source_f32,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_direct,
     .flags = OP_SOURCE,
     .sample = {""},
 };

@@ -18,11 +18,10 @@ rule(const struct call *c, struct str *rule)
     return 0;
 }
 
-/* Copies with negative strides, starting from the last entry. Any dtype; this is also the reference. */
+/* Copies with negative strides, starting from the last entry. Any dtype. */
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     struct view x = k->in[0];
     if (view_numel(&x) == 0) return 0;
     struct axes axes = axes_of(&k->call->attr[AXES], ATTR_INTS, x.ndim);
@@ -35,19 +34,11 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_flip, 1, dout, n->attr);
 }
-
-static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 static const char element[] = BODY({
     int64_t from[8];
@@ -71,6 +62,6 @@ const struct op op_flip = {
     .grad.build = grad,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .sample = {"f32{4,6} axes=1", "f32{2,3,5} axes=0,2", "i64{7}", "f32{0,3} axes=0"},
 };

@@ -2,9 +2,8 @@
 #include "kernels/op/base/op_impl.h"
 
 static int
-fill(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     const struct view *value = &k->in[0], *y = &k->out[0];
     if (is_real(value))
         fill_view(y, number_f(value, 0));
@@ -12,14 +11,6 @@ fill(const struct kcall *k, const void *state)
         fill_view_int(y, number_i(value, 0));
     return 0;
 }
-
-static int
-ref(const struct kcall *k)
-{
-    return fill(k, NULL);
-}
-
-static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
 static const char element[] = BODY({ return x0(); });
 
@@ -30,7 +21,7 @@ const struct op op_full = {
     .shape.infer = source_f32,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .flags = OP_SOURCE | OP_UNPLACED,
     .sample = {"#2.5", "#3"},
 };

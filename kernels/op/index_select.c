@@ -32,13 +32,6 @@ ref(const struct kcall *k)
 }
 
 static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return ref(k);
-}
-
-static int
 say(const struct kcall *k, const struct finding *f)
 {
     static const struct lookup_words words = {"index_select", "id", "in an axis of ", " entries"};
@@ -50,8 +43,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, 0)) din[0] = b_index_add(b, n->in[0], (int)n->attr[0].i, n->in[1], dout[0]);
 }
-
-static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 static const char element[] = BODY({
     const int axis = (int)c->attr[AXIS].i;
@@ -87,7 +78,7 @@ const struct op op_index_select = {
     .gpu.element = element,
     .host.allows = allows,
     .host.say = say,
-    .host.kernel = variants,
+    .host.kernel = kernel_direct,
     .flops = flops_of_copy,
     .sample = {"f32{4,3} i64{5}<4 axis=0", "f32{2,5,3} i32{4}<5 axis=1", "i64{3,4} i64{2}<4 axis=1"},
 };

@@ -2,20 +2,11 @@
 #include "kernels/op/base/op_impl.h"
 
 static int
-fill(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     fill_view(&k->out[0], 1);
     return 0;
 }
-
-static int
-ref(const struct kcall *k)
-{
-    return fill(k, NULL);
-}
-
-static const struct kernel_variant variants[] = {{"fill", .run = fill}, {NULL}};
 
 static const char element[] = BODY({ return 1; });
 
@@ -25,7 +16,7 @@ const struct op op_ones = {
     .shape.infer = source_f32,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .flags = OP_SOURCE,
     .sample = {""},
 };

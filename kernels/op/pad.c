@@ -105,11 +105,10 @@ fill_part(const struct view *y, int d, int64_t first, int64_t n, double value)
     fill(&part, value);
 }
 
-/* Pads memory of any strides and dtype. This function is also the reference. */
+/* Pads memory of any strides and dtype. */
 static int
-run(const struct kcall *k, const void *state)
+ref(const struct kcall *k)
 {
-    UNUSED(state);
     struct view x = k->in[0], y = k->out[0];
     double value = k->call->attr[VALUE].f;
     for (int d = 0; d < x.ndim; d++) {
@@ -129,12 +128,6 @@ run(const struct kcall *k, const void *state)
     return 0;
 }
 
-static int
-ref(const struct kcall *k)
-{
-    return run(k, NULL);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -145,8 +138,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     for (int i = 0; i < attr[PAD].n; i++) attr[PAD].list[i] = -attr[PAD].list[i];
     din[0] = b_call(b, &op_pad, 1, dout, attr);
 }
-
-static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
 
 static const char element[] = BODY({
     typedef decltype(x0(at)) value;
@@ -177,7 +168,7 @@ const struct op op_pad = {
     .grad.build = grad,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .flops = flops_of_copy,
     .sample = {"f32{4,6} pad=1,2", "f32{2,3,5} pad=0,0,1,0,2,2 value=3", "f32{4,6} pad=-1,2,3,-2", "i64{5} pad=2,1"},
 };

@@ -46,13 +46,6 @@ place(const struct kcall *k)
     return 0;
 }
 
-static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return place(k);
-}
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -274,8 +267,6 @@ sum_slices(struct build *b, int n, struct val *const *x)
     return total;
 }
 
-static const struct kernel_variant variants[] = {{"copy", .run = run}, {NULL}};
-
 static const char element[] = BODY({
     typedef decltype(x0(at)) value;
     int64_t from[8];
@@ -302,7 +293,7 @@ const struct op op_slice_grad = {
     .rewrite.sum = sum_slices,
     .host.ref = place,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_strided,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,2} axis=1 start=1 step=2 size=6", "f32{3} axis=0 start=0 size=5"},
 };

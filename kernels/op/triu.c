@@ -4,13 +4,6 @@
 extern const struct op op_triu;
 
 static int
-run(const struct kcall *k, const void *state)
-{
-    UNUSED(state);
-    return triangle_run(k, true);
-}
-
-static int
 ref(const struct kcall *k)
 {
     return triangle_run(k, true);
@@ -21,8 +14,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     if (b_wants(n, 0) && dout[0]) din[0] = b_call(b, &op_triu, 1, dout, n->attr);
 }
-
-static const struct kernel_variant variants[] = {{"copy", .dense_in = true, .run = run}, {NULL}};
 
 static const char element[] = BODY({ return place(NDIM - 1) - place(NDIM - 2) >= c->attr[DIAGONAL].i ? x0(at) : 0; });
 
@@ -41,6 +32,6 @@ const struct op op_triu = {
     .grad.build = grad,
     .host.ref = ref,
     .gpu.element = element,
-    .host.kernel = variants,
+    .host.kernel = kernel_direct,
     .sample = {"f32{5,5}", "f32{2,3,7} diagonal=1", "i64{6,4} diagonal=-2"},
 };

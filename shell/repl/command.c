@@ -195,6 +195,16 @@ push_picture(lua_State *L, const char *file, const char *field)
     if (field) lua_getfield(L, -1, field);
 }
 
+/* Calls the function of a picture with the n values above it and the terminal's width, and prints the result. */
+static int
+print_picture(lua_State *L, int n)
+{
+    lua_pushinteger(L, print_columns());
+    lua_call(L, n + 1, 1);
+    fold_print(lua_tostring(L, -1));
+    return COMMAND_DONE;
+}
+
 static void
 push_variables(lua_State *L, int env)
 {
@@ -215,10 +225,7 @@ command_whos(lua_State *L, int env, const char *text)
     (void)text;
     push_picture(L, "whos", "whos");
     push_variables(L, env);
-    lua_pushinteger(L, print_columns());
-    lua_call(L, 2, 1);
-    fold_print(lua_tostring(L, -1));
-    return COMMAND_DONE;
+    return print_picture(L, 1);
 }
 
 static int
@@ -228,10 +235,7 @@ command_mem(lua_State *L, int env, const char *text)
     push_picture(L, "whos", "mem");
     push_variables(L, env);
     lua_pushinteger(L, rille_external_bytes(shell_of(L)->session));
-    lua_pushinteger(L, print_columns());
-    lua_call(L, 3, 1);
-    fold_print(lua_tostring(L, -1));
-    return COMMAND_DONE;
+    return print_picture(L, 2);
 }
 
 static void
@@ -265,9 +269,7 @@ command_actors(lua_State *L, int env, const char *text)
     }
     push_picture(L, "actors", NULL);
     lua_insert(L, -2);
-    lua_pushinteger(L, print_columns());
-    lua_call(L, 2, 1);
-    fold_print(lua_tostring(L, -1));
+    print_picture(L, 1);
     print_counters(L);
     return COMMAND_DONE;
 }
@@ -296,10 +298,7 @@ command_devices(lua_State *L, int env, const char *text)
     if (!kind) return luaL_error(L, "the session was closed");
     printf("  %d of kind %s\n", rille_device_count(s, kind), kind);
     push_picture(L, "whos", "devices");
-    lua_pushinteger(L, print_columns());
-    lua_call(L, 1, 1);
-    fold_print(lua_tostring(L, -1));
-    return COMMAND_DONE;
+    return print_picture(L, 0);
 }
 
 static int
@@ -307,10 +306,7 @@ command_workers(lua_State *L, int env, const char *text)
 {
     (void)env, (void)text;
     push_picture(L, "whos", "workers");
-    lua_pushinteger(L, print_columns());
-    lua_call(L, 1, 1);
-    fold_print(lua_tostring(L, -1));
-    return COMMAND_DONE;
+    return print_picture(L, 0);
 }
 
 /* Calls rille.NAME with the values, or the method NAME of a compiled step, and prints the result. */

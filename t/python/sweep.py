@@ -7,6 +7,7 @@ ctypes or cffi, of a missing attribute within the package, or of the library wit
 import inspect
 import pathlib
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -57,7 +58,8 @@ def sweep(name, call):
 def texts():
     """Checks the messages of the library's sources, and the names of the functions of rille.h that the package calls."""
     wrong = []
-    for line in pathlib.Path("t/project/messages.txt").read_text().splitlines():
+    messages = subprocess.run(["bash", "t/project/messages.sh", "list"], capture_output=True, check=True, text=True).stdout
+    for line in messages.splitlines():
         file, said = line.replace('\\"', '"').split(": ", 1)
         if re.match("(actors|runtime|sbp|boxing|kernels/(op|exec|cpu))/", file) and not re.search("svg|/codec/|/file/|verify", file):
             wrong += [spoken(said)] if LUA.search(spoken(said)) else []

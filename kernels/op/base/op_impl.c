@@ -166,7 +166,8 @@ run_ref(const struct kcall *k, const void *state)
 }
 
 const struct kernel_variant kernel_direct[] = {{"direct", .dense_in = true, .accepts = dense_out, .run = run_ref},
-                                               {NULL}};
+                                               {NULL}},
+                            kernel_strided[] = {{"strided", .run = run_ref}, {NULL}};
 
 const char *
 linear_if_tensors(const struct call *c)

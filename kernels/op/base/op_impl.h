@@ -136,8 +136,9 @@ void fill_view_int(const struct view *v, int64_t value);
 uint64_t random_key(const struct kcall *k);
 /* Implements accepts() for variants that write results element by element: returns true if result 0 is dense. */
 bool dense_out(const struct kcall *k);
-/* Variant that runs the reference directly on dense memory of any dtype, without conversion. */
-extern const struct kernel_variant kernel_direct[];
+/* Variants that run the reference directly on memory of any dtype, without conversion. kernel_direct needs dense
+ * memory; kernel_strided accepts memory of any strides. */
+extern const struct kernel_variant kernel_direct[], kernel_strided[];
 
 /* Implements infer() for an operator that adds a dimension; fails with E_SHAPE if the first operand already has
  * MAX_DIM dimensions. */
