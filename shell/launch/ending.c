@@ -175,8 +175,8 @@ tell_watcher(int number)
     if (ending.watcher && ending.pid == getpid() && write(ending.watcher, &byte, 1) < 0) return;
 }
 
-/* Handles SIGPIPE: ends this process by the signal, as without a handler. If stdout has lost its reader (`| head`), only
- * the log reports the end; else another pipe of the program has, which is worth a line on stderr. */
+/* Handles SIGPIPE: ends this process by the signal, as without a handler. If stdout has lost its reader (`| head`),
+ * only the log reports the end; else another pipe of the program has, which is worth a line on stderr. */
 static void
 on_lost_reader(int number)
 {

@@ -17,6 +17,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/system.h"
+#include "runtime/base/thread.h"
 #include "actors/cluster/coordinator/coordinator_admit.h"
 #include "actors/cluster/coordinator/coordinator_run.h"
 
@@ -24,7 +25,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -423,9 +423,6 @@ static void *
 cluster_thread(void *arg)
 {
     struct cluster *c = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
@@ -597,8 +594,7 @@ open_all(struct cluster *c)
     TRY(open_coordinator(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
-    if (pthread_create(&c->thread, NULL, cluster_thread, c))
-        return fail(E_BUS, "the thread that watches the workers could not be started");
+    TRY(thread_start(&c->thread, cluster_thread, c));
     c->started = true;
     return 0;
 }

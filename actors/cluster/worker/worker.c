@@ -41,7 +41,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -402,9 +401,6 @@ static void *
 link_thread(void *arg)
 {
     struct worker_process *w = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&w->lock);
     while (!w->shared.quit) {
         worker_pump(w);
@@ -506,9 +502,7 @@ open_worker(struct worker_process *w)
     w->member = member_new(&o, &env);
     if (system_event_open(&w->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    return pthread_create(&w->thread, NULL, link_thread, w)
-               ? fail(E_BUS, "the thread for the connection to the coordinator could not be started")
-               : 0;
+    return thread_start(&w->thread, link_thread, w);
 }
 
 static void
