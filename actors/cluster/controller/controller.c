@@ -33,9 +33,9 @@
 #include <unistd.h>
 
 /* FILES: number of open files that each worker costs the controller: connections, pipes and a pidfd. OWN_FILES:
- * number of files that the controller needs besides. SILENCE_S: default of cluster_options.silence_s */
+ * number of files that the controller needs besides. HANG_S, SILENCE_S, LINK_S: defaults of cluster_options */
 enum { HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
-static const double SILENCE_S = 0.8;
+static const double SILENCE_S = 0.8, LINK_S = 3;
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -630,6 +630,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->options = *o;
     if (!o->silence_s) c->options.silence_s = SILENCE_S;
     if (!o->hang_s) c->options.hang_s = HANG_S;
+    if (!o->link_s) c->options.link_s = LINK_S;
     c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);
