@@ -230,6 +230,8 @@ struct rille_worker_info {
     double busy;                            /* time in which the worker's devices had work, s, summed over devices */
     /* slowdown: duration of the worker's acts divided by that of workers with the same tasks; 0: not much slower */
     double slow;
+    double silence, hang, link;  /* time limits of the controller (struct rille_workers), s; 0: no cluster */
+    double own_link, own_orphan; /* time limits of the worker (struct rille_worker_options), s; 0: no cluster */
 };
 /* Describes the i-th worker; returns false if there are at most i workers. A session without a cluster has one
  * worker, this process. May be called on any thread, until rille_close() is called. */

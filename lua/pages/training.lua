@@ -78,7 +78,7 @@ Saves model, optimiser, data position and random state in one file, complete or 
 Until the session ends, no other process may save into the folder.]],
     args = [[
 dir: string; folder, created if missing
-model: a module
+model: a module; parameters that only the optimiser has are not saved
 optimizer: an optimiser, or several by name: {generator = a, critic = b}
 data: a loader
 step: integer; returned by load

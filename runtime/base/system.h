@@ -98,6 +98,11 @@ bool system_process_runs_us(int pid);
 /* Makes the system kill this process when its parent ends. macOS has no such call, so nothing happens there. */
 void system_end_with_parent(void);
 
+/* Returns the system's number of the calling thread; 0 on systems other than Linux. */
+int system_thread_id(void);
+/* Waits until the system no longer counts a thread that has been joined; does nothing for the number 0. */
+void system_thread_await(int id);
+
 /* ---- memory that processes share ---- */
 
 enum { SYSTEM_NAME = 64 };

@@ -92,6 +92,18 @@ system_end_with_parent(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+int
+system_thread_id(void)
+{
+    return (int)syscall(SYS_gettid);
+}
+
+void
+system_thread_await(int id)
+{
+    while (id && !syscall(SYS_tgkill, getpid(), id, 0)) sched_yield();
+}
+
 /* ---- memory that processes share ---- */
 
 static void

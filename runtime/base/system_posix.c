@@ -245,6 +245,18 @@ system_end_with_parent(void)
 #endif
 }
 
+int
+system_thread_id(void)
+{
+    return 0;
+}
+
+void
+system_thread_await(int id)
+{
+    (void)id;
+}
+
 /* ---- sharing memory between processes by named objects: the end of a process removes its names, unless it was
  * killed ---- */
 

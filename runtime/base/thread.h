@@ -7,5 +7,10 @@
 /* Starts a thread with all signals blocked, so that only other threads handle signals. E_STATE: the thread could
  * not be started. */
 int thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
+/* Checks that this process can start `n` more threads, at most THREADS_CHECKED. Call this function before a library
+ * starts them that ends the process if it cannot. Other processes can still use up the limit meanwhile. E_STATE: it
+ * cannot. */
+enum { THREADS_CHECKED = 4 };
+int thread_check(int n);
 
 #endif

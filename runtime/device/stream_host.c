@@ -20,6 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/denormal.h"
 #include "runtime/base/error.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/waker.h"
 
 #include <pthread.h>
@@ -366,8 +367,7 @@ static int
 begin_item(struct host_stream *s)
 {
     TRY(make_events(s));
-    bool runs = s->driven || !pthread_create(&s->thread, NULL, stream_thread, s);
-    return runs ? 0 : fail(E_MEMORY, "a stream's thread could not be started");
+    return s->driven ? 0 : thread_start(&s->thread, stream_thread, s);
 }
 
 int

@@ -18,18 +18,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000 };
+enum { USAGE = 2, FAILED = 1, CONTROLLERS = 64, PATIENCE_MS = 2000, STATUS_MOST = 1 << 16 };
 
 /* ---- finding the controller ---- */
 
-struct found {
-    long user, pid;
-    char title[ATTACH_TITLE];
-    int fd; /* socket connected to the controller */
-};
-
 static bool
-is_controller_wanted(const struct found *f, const char *name)
+is_controller_wanted(const struct attach *f, const char *name)
 {
     char *end;
     if (f->user != (long)geteuid()) return false;
@@ -38,9 +32,10 @@ is_controller_wanted(const struct found *f, const char *name)
 }
 
 /* Connects to a socket of that name. Returns false if a process of another user or container owns the socket,
- * because any process may bind any name. Does not block: the owner may be a process that accepts no connections. */
+ * because any process may bind any name. Does not block. Sets errno to EAGAIN if the owner has not accepted earlier
+ * connections, as a stopped process does not. */
 static bool
-connect_to(struct found *f)
+connect_to(struct attach *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, ATTACH_NAME, f->user, f->pid, f->title);
@@ -51,25 +46,33 @@ connect_to(struct found *f)
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) &&
         system_peer_is_ours(f->fd) && !fcntl(f->fd, F_SETFL, 0))
         return true;
+    int why = errno;
     close(f->fd);
+    errno = why;
     return false;
 }
 
-/* Finds this user's controllers in this container whose name matches, and connects to them. */
+/* Finds this user's controllers in this container whose name matches, and connects to them. *deaf: process number of
+ * a controller whose socket accepts no further connections; 0: none. */
 static int
-find_controllers(const char *name, struct found found[CONTROLLERS])
+find_controllers(const char *name, struct attach found[CONTROLLERS], long *deaf)
 {
     char line[512], *at;
     int n = 0;
     FILE *list = fopen("/proc/net/unix", "r");
+    *deaf = 0;
     while (list && n < CONTROLLERS && fgets(line, sizeof line, list)) {
-        struct found f;
+        struct attach f;
         bool good = (at = strstr(line, "@rille-attach/")) &&
                     sscanf(at, "@rille-attach/%ld/%ld/%47s", &f.user, &f.pid, f.title) == 3;
         /* true: the controller is already in the list, because /proc/net/unix has a line per connection */
         bool again = false;
         for (int i = 0; i < n && good; i++) again |= found[i].pid == f.pid;
-        if (good && !again && is_controller_wanted(&f, name) && connect_to(&f)) found[n++] = f;
+        if (!good || again || !is_controller_wanted(&f, name)) continue;
+        if (connect_to(&f))
+            found[n++] = f;
+        else if (errno == EAGAIN)
+            *deaf = f.pid;
     }
     if (list) fclose(list);
     return n;
@@ -87,7 +90,7 @@ attach_failed(const char *fmt, const char *what)
 }
 
 static int
-tell_many(const struct found *found, int n)
+tell_many(const struct attach *found, int n)
 {
     attach_failed("several programs run: write rille %s NAME, or the number of the process:", command);
     for (int i = 0; i < n; i++) {
@@ -97,12 +100,26 @@ tell_many(const struct found *found, int n)
     return USAGE;
 }
 
+/* Reports on stderr that the process of a controller does not answer. then: what the user can do besides; "": nothing.
+ */
 static int
-choose_controller(const char *name, struct found *out)
+tell_no_answer(long pid, const char *then)
 {
-    struct found found[CONTROLLERS];
-    int n = find_controllers(name, found);
+    fprintf(stderr,
+            "rille: %s: the controller (process %ld) does not answer; if it is stopped (state T in ps), kill -CONT %ld "
+            "continues it%s\n",
+            command, pid, pid, then);
+    return FAILED;
+}
+
+static int
+choose_controller(const char *name, struct attach *out)
+{
+    struct attach found[CONTROLLERS];
+    long deaf;
+    int n = find_controllers(name, found, &deaf);
     if (n > 1) return tell_many(found, n);
+    if (n == 0 && deaf) return tell_no_answer(deaf, "");
     if (n == 0 && name)
         return attach_failed(
             "no program called '%s' of this user runs on this host and in this container; expected the name of a "
@@ -160,68 +177,90 @@ exchange_handlers(struct sigaction others[3])
     }
 }
 
+/* Asks for the status over a connection, which it closes, and waits PATIENCE_MS for the answer. Returns the size of the
+ * answer in bytes; 0: the controller has ended; -1 with errno EAGAIN: no answer. */
+static ssize_t
+ask_status(int fd, char text[STATUS_MOST])
+{
+    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ssize_t n = send(fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(fd, text, STATUS_MOST - 1, 0) : -1;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return n;
+}
+
+/* Reports why the controller has not answered for PATIENCE_MS, and how the user leaves. If a thread of the controller
+ * answers a request for the status, the program is in a run or in a call; else the process cannot run. Returns false
+ * if Ctrl-C interrupted the question. */
+static bool
+tell_reason(const struct attach *of, const char *leave)
+{
+    static char text[STATUS_MOST];
+    struct attach f = *of;
+    bool answers = connect_to(&f) && ask_status(f.fd, text) >= 0;
+    if (!answers && errno == EINTR) return false;
+    if (!answers && errno == EAGAIN) tell_no_answer(of->pid, leave);
+    if (answers) fprintf(stderr, "rille: %s: the controller is busy%s\n", command, leave);
+    return true;
+}
+
 /* Waits for the controller's answer and returns its letter; 0: the controller has ended; 'I': the user has pressed
- * Ctrl-C a second time. The first press is passed on to the controller. SIGTERM and SIGHUP end this process at once,
- * because it has nothing to save. */
+ * Ctrl-C as often as leaves the prompt. runs: the controller runs a line, which the first press stops, and the second
+ * press leaves; else the first press leaves. SIGTERM and SIGHUP end this process at once, because it has nothing to
+ * save. */
 static char
-await_reply(int fd, char text[512])
+await_reply(const struct attach *f, bool runs, char text[512])
 {
     struct sigaction others[3] = {{.sa_handler = attach_on_press}, {.sa_handler = SIG_DFL}, {.sa_handler = SIG_DFL}};
-    struct pollfd in = {.fd = fd, .events = POLLIN};
+    struct pollfd in = {.fd = f->fd, .events = POLLIN};
+    const int most = runs ? 2 : 1;
     bool patient = false;
     ssize_t n = 0;
     int told = 0;
     presses = 0;
     exchange_handlers(others);
-    while (presses < 2) {
+    while (presses < most) {
         int got = poll(&in, 1, patient ? -1 : PATIENCE_MS);
-        if (presses > told && ++told == 1) send(fd, "I", 1, MSG_NOSIGNAL);
-        if (got == 0) fputs("rille: attach: the controller is busy; press Ctrl-C twice to leave\n", stderr);
-        patient |= got == 0;
+        if (runs && presses > told && ++told == 1) send(f->fd, "I", 1, MSG_NOSIGNAL);
+        if (got == 0) patient = tell_reason(f, runs ? "; press Ctrl-C twice to leave" : "; press Ctrl-C to leave");
         if (got > 0) break;
     }
     /* reads once more after a connection reset, because received data may remain */
-    for (int i = 0; i < 2 && presses < 2 && n <= 0; i++) n = recv(fd, text, 511, 0);
+    for (int i = 0; i < 2 && presses < most && n <= 0; i++) n = recv(f->fd, text, 511, 0);
     exchange_handlers(others);
     text[n > 0 ? n : 0] = 0;
-    return presses >= 2 ? 'I' : n > 0 ? text[0] : 0;
+    return presses >= most ? 'I' : n > 0 ? text[0] : 0;
 }
 
 int
 attach_open(const char *name, struct attach *out)
 {
-    struct found f;
+    struct attach f;
     char text[512];
     int code = choose_controller(name, &f);
     if (code) return code;
-    out->fd = f.fd;
-    char answer = greet_controller(out->fd) ? 0 : await_reply(out->fd, text);
+    char answer = greet_controller(f.fd) ? 0 : await_reply(&f, false, text);
     if (answer == 'I') return 128 + SIGINT;
     if (answer != 'Y')
         return attach_failed(answer ? "the controller refused this prompt: %s" : "%s",
                              answer ? text + 1 : "the controller ended before it answered");
-    memcpy(out->title, f.title, sizeof out->title);
-    out->pid = f.pid;
+    *out = f;
     return 0;
 }
 
 int
 attach_status(const char *name)
 {
-    enum { MOST = 1 << 16 };
-    static char text[MOST];
-    struct timeval limit = {.tv_sec = PATIENCE_MS / 1000};
-    struct found f = {.fd = -1};
+    static char text[STATUS_MOST];
+    struct attach f = {.fd = -1};
     command = "status";
     int code = choose_controller(name, &f);
     if (code) return code;
-    setsockopt(f.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ssize_t n = send(f.fd, "S", 1, MSG_NOSIGNAL) == 1 ? recv(f.fd, text, sizeof text - 1, 0) : -1;
-    const char *why = n < 0 && errno == EAGAIN
-                          ? "does not answer; if it is stopped (state T in ps), kill -CONT continues it"
-                          : "ended before it answered";
-    close(f.fd);
-    if (n < 2 || text[0] != 'T') return attach_failed("the controller %s", why);
+    ssize_t n = ask_status(f.fd, text);
+    if (n < 0 && errno == EAGAIN) return tell_no_answer(f.pid, "");
+    if (n < 2 || text[0] != 'T') return attach_failed("the controller %s", "ended before it answered");
     /* escapes control characters, because the text contains names that other hosts sent */
     for (char *c = text + 1; c < text + n; c++)
         if ((*c < ' ' && *c != '\n') || *c > '~') *c = '?';
@@ -231,7 +270,8 @@ attach_status(const char *name)
 
 /* ---- the prompt ---- */
 
-static int controller, exit_code;
+static const struct attach *controller;
+static int exit_code;
 
 static int
 take_remote(lua_State *L, const char *chunk, int number, bool *more)
@@ -241,10 +281,10 @@ take_remote(lua_State *L, const char *chunk, int number, bool *more)
     (void)L;
     *more = false;
     fflush(stdout);
-    bool fits = n < ATTACH_MOST - 1, sent = fits && send(controller, packet, (size_t)n, MSG_NOSIGNAL) == n;
+    bool fits = n < ATTACH_MOST - 1, sent = fits && send(controller->fd, packet, (size_t)n, MSG_NOSIGNAL) == n;
     free(packet);
     if (!fits) return attach_failed("a chunk has at most %s", "65,000 bytes"), COMMAND_DONE;
-    char answer = sent ? await_reply(controller, text) : 0;
+    char answer = sent ? await_reply(controller, true, text) : 0;
     *more = answer == 'M';
     if (answer == 'M' || answer == 'D') return COMMAND_DONE;
     exit_code = answer == 'Q' ? 0 : answer == 'I' ? 128 + SIGINT : FAILED;
@@ -255,11 +295,11 @@ take_remote(lua_State *L, const char *chunk, int number, bool *more)
 int
 attach_run(lua_State *L, const struct attach *a)
 {
-    controller = a->fd;
+    controller = a;
     printf("attached to %s, process %ld, rille %s. :help lists commands; Ctrl-D leaves it running.\n", a->title, a->pid,
            RILLE_VERSION);
     repl_open(L);
     int code = repl_loop(L, take_remote);
-    close(controller);
+    close(a->fd);
     return code ? code : exit_code;
 }

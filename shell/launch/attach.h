@@ -27,9 +27,9 @@ enum { ATTACH_MOST = 1 << 16, ATTACH_TITLE = 48, ATTACH_STREAMS = 3 };
 /* Finds the controller by process number or title (NULL: the only one) and connects. Returns 0, or the
  * exit code after printing the error. */
 struct attach {
-    int fd;
+    long user, pid;
     char title[ATTACH_TITLE];
-    long pid;
+    int fd; /* socket connected to the controller */
 };
 int attach_open(const char *name, struct attach *out);
 /* rille status: prints what the workers of a controller do. Returns the exit code. */

@@ -166,8 +166,8 @@ worker_fact(lua_State *L, int list, const struct rille_worker_info *w)
 {
     char name[24], text[512];
     snprintf(name, sizeof name, "worker %d", w->rank);
-    snprintf(text, sizeof text, "%s, pid %d, %s, %d cores, %.1f GiB, %s", w->host, w->pid, w->devices, w->cores,
-             (double)w->bytes / (1 << 30), w->state);
+    snprintf(text, sizeof text, "%s, pid %d, %s, %d cores, %.1f GiB, --link %g, --orphan %g, %s", w->host, w->pid,
+             w->devices, w->cores, (double)w->bytes / (1 << 30), w->own_link, w->own_orphan, w->state);
     text_fact(L, list, name, text);
 }
 
@@ -191,6 +191,10 @@ launch_facts(lua_State *L, int list)
     while (rille_in_cluster(shell_of(L)->session) && rille_worker_info(shell_of(L)->session, n, &w)) n++;
     lua_pushinteger(L, n);
     fact(L, list, "workers");
+    if (n && rille_worker_info(shell_of(L)->session, 0, &w)) {
+        lua_pushfstring(L, "--silence %f, --hang %f, --link %f", w.silence, w.hang, w.link);
+        fact(L, list, "time limits, s");
+    }
     for (int i = 0; i < n && i < WORKERS_SHOWN && rille_worker_info(shell_of(L)->session, i, &w); i++)
         worker_fact(L, list, &w);
 }

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <lauxlib.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,9 @@
 #include <unistd.h>
 
 enum {
-    SHORT = 600,     /* s: a job that succeeds within this time prints no line on stderr */
-    EXIT_MASK = 0xff /* the bits of an exit code that the system keeps */
+    SHORT = 600,      /* s: a job that succeeds within this time prints no line on stderr */
+    EXIT_MASK = 0xff, /* the bits of an exit code that the system keeps */
+    QUIET = 0x80      /* flag of the byte for the watching process: only the log reports the end */
 };
 
 static struct {
@@ -141,7 +143,7 @@ tell_killed(pid_t of, bool memory)
 }
 
 /* Runs the watching process: waits until the job's process writes a byte or ends. A byte 0 means that the end was
- * reported; any other byte is the signal that ends the job's process at once. */
+ * reported; any other byte is the signal that ends the job's process at once, perhaps with the flag QUIET. */
 static void
 watch_job(int from, pid_t of)
 {
@@ -154,10 +156,14 @@ watch_job(int from, pid_t of)
     for (int k = 0; k < 2 && null >= 0; k++) dup2(null, k);
     long before = count_memory_kills();
     while ((n = read(from, &byte, 1)) < 0 && errno == EINTR) continue;
-    if (n == 0)
+    if (n == 0) {
         tell_killed(of, count_memory_kills() > before);
-    else if (byte)
-        ending.pid = getpid(), ending.watcher = 0, ending_tell(128 + byte, NULL);
+    } else if (byte) {
+        ending.pid = getpid();
+        ending.watcher = 0;
+        ending.tells = !(byte & QUIET);
+        ending_tell(128 + (byte & ~QUIET), NULL);
+    }
     _exit(0);
 }
 
@@ -167,6 +173,18 @@ tell_watcher(int number)
 {
     unsigned char byte = (unsigned char)number;
     if (ending.watcher && ending.pid == getpid() && write(ending.watcher, &byte, 1) < 0) return;
+}
+
+/* Handles SIGPIPE: ends this process by the signal, as without a handler. If stdout has lost its reader (`| head`),
+ * only the log reports the end; else another pipe of the program has, which is worth a line on stderr. */
+static void
+on_lost_reader(int number)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    bool quiet = poll(&out, 1, 0) == 1 && out.revents & (POLLERR | POLLHUP);
+    signal(number, SIG_DFL);
+    tell_watcher(number | (quiet ? QUIET : 0));
+    kill(getpid(), number);
 }
 
 static void
@@ -186,6 +204,8 @@ start_watcher(void)
     /* Ctrl-C while no Lua code runs, for example before the workers have joined */
     struct sigaction action = {.sa_handler = stopping_exit}, was;
     if (!sigaction(SIGINT, NULL, &was) && was.sa_handler == SIG_DFL) sigaction(SIGINT, &action, NULL);
+    action.sa_handler = on_lost_reader;
+    if (!sigaction(SIGPIPE, NULL, &was) && was.sa_handler == SIG_DFL) sigaction(SIGPIPE, &action, NULL);
 }
 
 /* ---- the end ---- */

@@ -603,8 +603,8 @@ worker(const struct words *w)
     if (w->wait && front_integer(w->wait, 1, 1 << 24, &o.wait_seconds))
         return front_usage("worker: --wait must be a number of seconds from 1 to 16777216, found '%s'", w->wait);
     if ((code = munge_fetch(w->key_file, w->join, o.wait_seconds, &o.key_file))) return code;
-    if (w->from_stdin && spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds))
-        return front_refused("worker: --stdin: no secret was received");
+    const char *why = w->from_stdin ? spawned_read(o.secret, &o.key_file, o.join, o.keep_seconds) : NULL;
+    if (why) return front_refused(why);
     return worker_serve(&o);
 }
 

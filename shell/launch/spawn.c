@@ -407,7 +407,7 @@ await_end(void *arg)
     _exit(1);
 }
 
-int
+const char *
 spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept)
 {
     static char path[KEY_PATH];
@@ -416,16 +416,17 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     sigset_t all, was;
     pthread_t thread;
     *key_file = NULL;
-    if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return -1;
+    static const char none[] = "worker: --stdin: no secret was received";
+    if (!read_fully(0, secret, RILLE_SECRET) || !read_fully(0, size, SIZE)) return none;
     size_t n = size[0] + ((size_t)size[1] << 8);
     bool good = n <= KEY_MOST && read_fully(0, key, n) && !(n && key_in_memory(key, n, path));
     system_erase(key, sizeof key);
-    if (!good) return -1;
+    if (!good) return none;
     if (n) *key_file = path;
-    if (kept) return 0;
+    if (kept) return NULL;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
     int code = pthread_create(&thread, NULL, await_end, (void *)(uintptr_t)join);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
-    return code;
+    return code ? "worker: a thread could not be started; increase the largest number of threads (ulimit -u)" : NULL;
 }

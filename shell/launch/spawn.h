@@ -21,8 +21,8 @@ struct spawned {
 int spawn_worker(const struct spawned *w, int *pid);
 /* In a spawned worker: reads its secret and key from stdin. Unless `kept`, the worker exits a moment after stdin
  * ends. *key_file: path of the key, readable by this process alone; NULL: no key. join: the coordinator's address;
- * must stay valid. Non-zero: stdin is malformed, or a system call failed. */
-int spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
+ * must stay valid. Returns NULL; else the text of an error. */
+const char *spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const char *join, bool kept);
 void spawn_close(void); /* waits for the workers' last output lines */
 
 #endif

@@ -25,6 +25,8 @@ sample(int kind, unsigned char bytes[11][64])
                        .protocol = (uint32_t)next_random(&state),
                        .pid = 7,
                        .cores = 8,
+                       .link_ms = 3000,
+                       .orphan_ms = 4500,
                        .threads = 9,
                        .world = 10,
                        .run = (uint32_t)next_random(&state),

@@ -113,9 +113,24 @@ ok "a program without workers has a prompt, too" says "attached to $plain, proce
 go status $plain
 ok "rille status reports a program without workers" ends 0 "$plain, process $alone: no workers; now: "
 kill -STOP $alone
+silent="the controller (process $alone) does not answer; if it is stopped"
 go status $plain
+ok "rille status says that a stopped program does not answer" ends 1 "status: $silent"
+echo '6 * 7' >six
+"$rille" attach $plain >next 2>&1 <six & next=$!
+"$rille" attach $plain >seen 2>&1 <six & client=$!
+await grep -q answer seen
+kill -INT $client
+wait $client
+code=$?
+ok "a prompt says that a stopped program does not answer, and Ctrl-C leaves it" ends 130 "attach: $silent" "press Ctrl-C to leave"
+for _ in $(seq 12); do perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_SEQPACKET, 0); fcntl($s, 4, 2048); connect($s, pack_sockaddr_un("\0$ARGV[0]")) or exit 1' \
+  "rille-attach/$(id -u)/$alone/$plain" || break; done
+go attach $plain
+ok "a stopped program that accepts no further connections is found" ends 1 "attach: $silent"
 kill -CONT $alone
-ok "rille status says that a stopped program does not answer" ends 1 "status: the controller does not answer; if it is stopped"
+wait $next
+ok "the first prompt is served when the program continues" grep -q 42 next
 printf '%s\n' 'stop = true' | timeout $hang "$rille" attach $plain >seen 2>&1
 wait $alone
 ok "the line ends the program" [ $? = 0 -a "$(cat out3)" = "ended	true" ]

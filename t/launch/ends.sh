@@ -34,6 +34,10 @@ local ends = {
   end,
   KILL = signal("KILL"),
   ABRT = signal("ABRT"),
+  PIPE = function()
+    local pipe = io.popen("true", "w")
+    while true do pipe:write("a line\n"):flush() end
+  end,
 }
 ends[arg[1]]()
 LUA
@@ -46,12 +50,13 @@ finish 0   the_program_finished                 0 0
 error  1   an_error,                            1 1
 exit   5   os.exit,                             1 5
 close  5   os.exit,                             5 5
-wide   5   os.exit,                             5 5
+wide   5   os.exit,                             1 5
 lost   3   a_worker_was_lost,                   3 3
 memory 1   an_error,                            1 1
 TERM   143 SIGTERM,                             1 143
 twice  143 SIGTERM,                             1 1
-ABRT   134 the_controller_(process_N)_was_killed 1 1"
+ABRT   134 the_controller_(process_N)_was_killed 1 1
+PIPE   141 SIGPIPE,                             1 1"
 
 # begin LAUNCHER END: runs the job. Sets $code, and $workers to the exit codes of the workers that this test starts.
 begin() {
@@ -112,6 +117,12 @@ is "a wrong option: one line on stderr" "$code $(cat err)" '2 rille: collectives
 is "a wrong option: the log has one end" "$(logged)" an_error
 timeout $hang "$rille" launch -n 2 -d cpu:1 -e 'print(1)' >/dev/full 2>err
 is "a full disk under stdout is named" "$? $(cat err)" "1 rille: the output could not be written: No space left on device"
+rm -f log
+timeout $hang "$rille" launch -n 2 -d cpu:1 --log log -e 'while true do print(1) end' 2>err | head -1 >out
+is "a reader that ends early: exit code, and no line on stderr" "${PIPESTATUS[0]} $(cat out err)" "141 1"
+await eval 'grep -q "\"end\"" log'
+is "a reader that ends early: the log has one end" "$(logged)" SIGPIPE
+ok "a reader that ends early: no process is left" await eval '! pgrep -f "$dir|--log log -e while" >/dev/null'
 env --default-signal=INT "$rille" coordinator --bind tcp://127.0.0.1:$(free_port) --world 2 -e 'print(1)' 2>err >/dev/null & pid=$!
 await eval '[ "$(pgrep -P $pid)" ]'
 kill -INT $pid

@@ -35,6 +35,36 @@ ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((
 # skips the rest under a sanitizer, because sanitizers reserve much address space and replace malloc
 case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac
 
+# ---- threads that the system refuses ----
+
+# With each limit from one process to the first that is enough, the program must end with an error. ZeroMQ would end the
+# process if it could not start a thread. The kernel does not limit root's processes.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  chmod 777 "$dir"
+  across='local x = rille.ones({4, 4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
+  few() { # few USER LIMIT OPTION...: runs the program as a user without other processes
+    local user=$1 limit=$2
+    shift 2
+    XDG_RUNTIME_DIR= OMP_NUM_THREADS=1 timeout -k 5 $hang setpriv --reuid=$user --regid=$user --clear-groups bash -c \
+      "ulimit -u $limit; exec \"\$0\" \"\$@\"" "$rille" "$@" >"$dir/out" 2>"$dir/err"
+    code=$?
+  }
+  user=$((1000000 + $$ * 4 % 1000000000))
+  for how in "-d cpu:2" "launch -n 1 -d cpu:2"; do
+    bad= named=0
+    for ((limit = 1; limit < 40; limit++)); do
+      few $((user++)) $limit $how -e "$across"
+      [ "$code $(cat "$dir/out")" = "0 16.0" ] && break
+      [ $code -gt 0 -a $code -le 3 ] && ! grep -qE 'thread.cpp|killed' "$dir/err" || bad+="$limit: $code $(cat "$dir/err")"
+      grep -q 'thread could not be started: .*ulimit -u' "$dir/err" && named=1
+    done
+    is "$how: with too few threads the program ends with an error" "$bad" ""
+    ok "$how: an error names the limit, and $limit threads are enough" [ $named = 1 -a $limit -gt 1 -a $limit -lt 40 ]
+  done
+else
+  skip "with too few threads the program ends with an error" "only root can become a user without processes"
+fi
+
 # ---- address space ----
 
 sum='local x = rille.ones({1000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'

@@ -15,6 +15,7 @@
  * a socket is used only by its thread, which learns of a new socket by a later message. (libzmq 4.3.4:
  * socket_base.cpp process_commands, pipe.cpp check_read.) */
 #include "actors/act/bus/bus.h"
+#include "actors/act/bus/context.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
@@ -300,6 +301,7 @@ grow_zmq(struct bus *b, int nthread)
 {
     struct zmq_bus *z = (struct zmq_bus *)b;
     assert(nthread <= z->most);
+    if (!z->context && nthread > 1) TRY(context_new(0, sockets_of(z->most) + 1, &z->context));
     /* the sockets of 32 or more threads need more than the usual 1024 files; if that fails, a socket fails below */
     if (nthread > bus_has_threads(z) && limits_open_files((size_t)sockets_of(nthread) + 512)) err_clear();
     for (int j = bus_has_threads(z); j < nthread; j++) {
@@ -313,17 +315,6 @@ grow_zmq(struct bus *b, int nthread)
         }
         atomic_store(&z->nthread, j + 1);
     }
-    return 0;
-}
-
-static int
-start_steward(struct zmq_bus *z)
-{
-    z->context = zmq_ctx_new();
-    if (!z->context) return bus_broken("context");
-    zmq_ctx_set(z->context, ZMQ_IO_THREADS, 0);
-    zmq_ctx_set(z->context, ZMQ_BLOCKY, 0);
-    zmq_ctx_set(z->context, ZMQ_MAX_SOCKETS, sockets_of(z->most) + 1);
     return 0;
 }
 
@@ -368,7 +359,6 @@ open_zmq(const struct bus_options *o, struct bus **out)
         z->end[i].bell = z->bell + (size_t)i * n;
         atomic_init(&z->end[i].core, -1); /* -1: the thread's core is not known yet */
     }
-    if (!status && n > 1) status = start_steward(z);
     if (status) bus_close_zmq(&b);
     *out = b;
     return status;

@@ -27,10 +27,10 @@
 #include "runtime/device/device.h"
 #include "runtime/base/error.h"
 #include "runtime/base/signals.h"
+#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,9 +275,6 @@ static void *
 device_thread(void *arg)
 {
     struct worker *w = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     denormals_flush();
     while (!w->quit) engine_turn(w, true);
     return NULL;
@@ -393,8 +390,9 @@ start_threads(struct engine *e, int nthread)
         int t = e->nstarted + 1;
         e->worker[t].quit = false;
         attach(e, t);
-        if (e->bus->kind->threaded && pthread_create(&e->thread[t], NULL, device_thread, &e->worker[t]))
-            return fail(E_BUS, "device thread %d of %d could not be started", t + 1, nthread);
+        int status = e->bus->kind->threaded ? thread_start(&e->thread[t], device_thread, &e->worker[t]) : 0;
+        if (status) err_note("device thread %d of %d", t + 1, nthread);
+        TRY(status);
     }
     return 0;
 }

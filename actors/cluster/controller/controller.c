@@ -17,6 +17,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/system.h"
+#include "runtime/base/thread.h"
 #include "actors/cluster/coordinator/coordinator_admit.h"
 #include "actors/cluster/coordinator/coordinator_run.h"
 
@@ -24,7 +25,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +33,9 @@
 #include <unistd.h>
 
 /* FILES: number of open files that each worker costs the controller: connections, pipes and a pidfd. OWN_FILES:
- * number of files that the controller needs besides. SILENCE_S: default of cluster_options.silence_s */
+ * number of files that the controller needs besides. HANG_S, SILENCE_S, LINK_S: defaults of cluster_options */
 enum { HANG_S = 600, DIRECT = 16, BYE_MS = 2000, REMIND_MS = 5000, FILES = 8, OWN_FILES = 128 };
-static const double SILENCE_S = 0.8;
+static const double SILENCE_S = 0.8, LINK_S = 3;
 
 /* ---- callbacks of the coordinator ---- */
 
@@ -423,9 +423,6 @@ static void *
 cluster_thread(void *arg)
 {
     struct cluster *c = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&c->lock);
     while (!c->wait.quit) {
         cluster_pump(c);
@@ -597,8 +594,7 @@ open_all(struct cluster *c)
     TRY(open_coordinator(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
-    if (pthread_create(&c->thread, NULL, cluster_thread, c))
-        return fail(E_BUS, "the thread that watches the workers could not be started");
+    TRY(thread_start(&c->thread, cluster_thread, c));
     c->started = true;
     return 0;
 }
@@ -634,6 +630,7 @@ cluster_open(const struct cluster_options *o, struct cluster **out)
     c->options = *o;
     if (!o->silence_s) c->options.silence_s = SILENCE_S;
     if (!o->hang_s) c->options.hang_s = HANG_S;
+    if (!o->link_s) c->options.link_s = LINK_S;
     c->isa = kernels_isa();
     c->process = must_alloc(sizeof *c->process * (size_t)o->world);
     c->secret = must_alloc(sizeof *c->secret * (size_t)o->world);

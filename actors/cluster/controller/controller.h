@@ -78,6 +78,8 @@ struct cluster_worker {
     char host[64], devices[256], state[16]; /* devices: text such as "cpu:2 cpu:3"; state: text (member_state_text) */
     double heartbeat;                       /* time since the last heartbeat arrived, s */
     int64_t acts;                           /* acts of the worker, over all runs */
+    double silence, hang, link;             /* time limits of the controller (cluster_options), s */
+    double own_link, own_orphan;            /* time limits of the worker (cluster_worker_options), s */
     /* busy: busy time of the worker's devices over all runs, s. slow: ratio of the worker's busy time to that of
      * other workers with as many acts; 0: not slow */
     double busy, slow;

@@ -73,7 +73,15 @@ static void
 describe_worker(const struct cluster *c, int rank, struct cluster_worker *out)
 {
     const struct member_info *m = coordinator_member(c->c, rank);
-    *out = (struct cluster_worker){.rank = rank, .pid = (int)m->pid, .cores = (int)m->cores, .bytes = m->bytes};
+    *out = (struct cluster_worker){.rank = rank,
+                                   .pid = (int)m->pid,
+                                   .cores = (int)m->cores,
+                                   .bytes = m->bytes,
+                                   .silence = c->options.silence_s,
+                                   .hang = c->options.hang_s,
+                                   .link = c->options.link_s,
+                                   .own_link = m->link_ms * 1e-3,
+                                   .own_orphan = m->orphan_ms * 1e-3};
     snprintf(out->host, sizeof out->host, "%s", m->host ? m->host : "");
     snprintf(out->state, sizeof out->state, "%s", member_state_text(m->state));
     if (m->state != MEMBER_LOST) print_devices(c, rank, out->devices, sizeof out->devices);

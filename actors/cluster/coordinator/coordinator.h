@@ -123,6 +123,7 @@ struct member_info {
     int memory;
     char *host, *devices, *gpus;         /* gpus: description of the GPUs of the worker (gpus.h) */
     uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
+    uint32_t link_ms, orphan_ms;         /* time limits of the worker (HELLO), ms */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
     int missed;             /* ticks since the worker's last packet or heartbeat */

@@ -479,6 +479,8 @@ admit(struct coordinator *c, int peer, int rank, const struct packet *p)
                                   .cores = p->cores,
                                   .abilities = p->abilities,
                                   .isa = p->isa,
+                                  .link_ms = p->link_ms,
+                                  .orphan_ms = p->orphan_ms,
                                   .hello = (uint8_t)p->flags,
                                   .bytes = p->memory},
                          .machine = coordinate_text(p->machine),

@@ -14,26 +14,21 @@
 
 #include "actors/cluster/memory/bus_host.h"
 #include "actors/cluster/wire/curve.h"
+#include "actors/act/bus/context.h"
 #include "actors/plan/model/plan.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { TICK_MS = 100 };
-
-static int
-carrier_broken(const char *what)
-{
-    return fail(E_BUS, "%s: %s", what, zmq_strerror(errno));
-}
 
 void
 carrier_wake(struct carrier *c)
@@ -421,9 +416,6 @@ static void *
 carrier_thread(void *arg)
 {
     struct carrier *c = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     struct pollfd fd[] = {{.fd = c->wake.fd, .events = POLLIN},
                           {.fd = fd_of(c->in[MESSAGES]), .events = POLLIN},
                           {.fd = fd_of(c->in[BYTES]), .events = POLLIN}};
@@ -458,17 +450,15 @@ find_mpi(struct carrier *c)
 static int
 carrier_open(struct carrier *c, const char *host)
 {
-    c->context = zmq_ctx_new();
-    if (!c->context) return carrier_broken("context");
     TRY(find_mpi(c));
-    zmq_ctx_set(c->context, ZMQ_BLOCKY, 0);
-    zmq_ctx_set(c->context, ZMQ_MAX_SOCKETS, 1 << 16);
+    TRY(context_new(1, 1 << 16, &c->context));
     if (c->has_key) TRY(curve_new(c->context, &c->key, &c->curve));
     TRY(net_zmq_bind(c, MESSAGES, host));
     TRY(net_zmq_bind(c, BYTES, host));
     if (system_event_open(&c->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
-    c->runs = !pthread_create(&c->thread, NULL, carrier_thread, c);
-    return c->runs ? 0 : fail(E_BUS, "the thread for links to other workers could not be started");
+    TRY(thread_start(&c->thread, carrier_thread, c));
+    c->runs = true;
+    return 0;
 }
 
 int

@@ -4,6 +4,7 @@
 
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
+#include "runtime/base/thread.h"
 
 #include <zmq.h>
 
@@ -113,8 +114,7 @@ start_authenticator(void *context, struct curve *c)
     if (!c->socket) return curve_broken("zap");
     zmq_setsockopt(c->socket, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_bind(c->socket, "inproc://zeromq.zap.01")) return curve_broken("zap");
-    if (pthread_create(&c->thread, NULL, zap_thread, c))
-        return fail(E_BUS, "the thread that checks keys of clients could not be started");
+    TRY(thread_start(&c->thread, zap_thread, c));
     c->runs = true;
     return 0;
 }

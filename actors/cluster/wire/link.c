@@ -16,6 +16,7 @@
 #include "actors/cluster/wire/machine.h"
 #include "actors/cluster/wire/peers.h"
 #include "actors/cluster/wire/wire.h"
+#include "actors/act/bus/context.h"
 #include "runtime/data/arena.h"
 #include "runtime/base/error.h"
 #include "runtime/base/system.h"
@@ -170,11 +171,7 @@ new_link(const struct key *key, bool serves, struct link **out)
     if (key) key_copy(key, &l->key);
     for (int i = 0; i < NLINK_SOCKET; i++) zmq_msg_init(&l->end[i].msg);
     *out = l;
-    l->context = zmq_ctx_new();
-    if (!l->context) return link_broken("context");
-    zmq_ctx_set(l->context, ZMQ_BLOCKY, 0);
-    zmq_ctx_set(l->context, ZMQ_MAX_SOCKETS, 1 << 16);
-    return 0;
+    return context_new(1, 1 << 16, &l->context);
 }
 
 /* ---- open the coordinator's end ---- */

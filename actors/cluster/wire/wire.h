@@ -18,7 +18,7 @@
 
 enum {
     WIRE_MAGIC = 0x4c52, /* first bytes of a header: "RL" */
-    WIRE_VERSION = 22,   /* version of the protocol; the coordinator rejects workers of another version */
+    WIRE_VERSION = 23,   /* version of the protocol; the coordinator rejects workers of another version */
     WIRE_HEAD = 24,      /* bytes of a packet's header */
     WIRE_TEXT = 2048,    /* maximum bytes of a text field */
     /* maximum bytes of one part of a long content; programs and act times are sent in several parts */
@@ -60,7 +60,7 @@ struct packet {
     uint8_t kind;
     uint32_t epoch, seq, ack;
     uint32_t protocol, pid, cores, threads, abilities, isa, world, run, status, flags, nslot, home, made, every, anew,
-        code;
+        code, link_ms, orphan_ms;
     int32_t rank, node, speaker, lacks;
     uint64_t memory, program, offset, total, count, source, progress;
     struct span link, version, host, machine, devices, gpus, name, kernels, text, job, digest, outline, segment, beat,

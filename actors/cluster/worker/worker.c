@@ -41,14 +41,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, ORPHAN_TICKS = 45, LEAVE_MS = 1500 };
+enum { TICK_MS = 100, LEAVE_MS = 1500 };
+static const double LINK_S = 3, ORPHAN_S = 4.5; /* defaults of cluster_worker_options.link_s and orphan_s */
 
 static void
 wake_main_thread(struct worker_process *w)
@@ -402,9 +402,6 @@ static void *
 link_thread(void *arg)
 {
     struct worker_process *w = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_mutex_lock(&w->lock);
     while (!w->shared.quit) {
         worker_pump(w);
@@ -480,35 +477,35 @@ open_worker(struct worker_process *w)
     gpus_print(0, ngpu, &w->gpus);
     struct limits limits = limits_now();
     struct member_env env = {w, send_to_controller, on_work, on_word};
-    struct member_options o = {
-        .hello = {.kind = PACKET_HELLO,
-                  .protocol = WIRE_VERSION,
-                  .version = span_text(w->options.version),
-                  .host = span_text(w->host),
-                  .machine = span_text(str_text(&w->machine)),
-                  .devices = span_text(str_text(&w->devices)),
-                  .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
-                  .abilities = cuda_abilities(),
-                  .pid = (uint32_t)getpid(),
-                  .cores = (uint32_t)limits.cores,
-                  .memory = MIN(limits.memory, limits_address_space(2)),
-                  .name = span_text(w->options.job),
-                  .kernels = span_text(str_text(&w->kernels)),
-                  .isa = isa,
-                  .link = {w->link_id, CLUSTER_ID},
-                  .rank = w->options.rank,
-                  .secret = {w->options.secret, CLUSTER_ID},
-                  .flags = (w->options.keep_s > 0 ? HELLO_KEEPS : 0) | (w->shared.kept->served ? HELLO_RETURNS : 0) |
-                           (w->shared.kept->of[0].segment ? HELLO_KEPT : 0)},
-        .silence = w->options.orphan_s ? (int)(w->options.orphan_s * 1000 / TICK_MS) : ORPHAN_TICKS,
-        .link = (int)(w->options.link_s * 1000 / TICK_MS),
-        .wait = w->options.wait_s * (1000 / TICK_MS)};
+    struct member_options o = {.hello = {.kind = PACKET_HELLO,
+                                         .protocol = WIRE_VERSION,
+                                         .version = span_text(w->options.version),
+                                         .host = span_text(w->host),
+                                         .machine = span_text(str_text(&w->machine)),
+                                         .devices = span_text(str_text(&w->devices)),
+                                         .gpus = {(const void *)w->gpus.text, (uint32_t)w->gpus.len},
+                                         .abilities = cuda_abilities(),
+                                         .pid = (uint32_t)getpid(),
+                                         .cores = (uint32_t)limits.cores,
+                                         .memory = MIN(limits.memory, limits_address_space(2)),
+                                         .link_ms = (uint32_t)(w->options.link_s * 1000),
+                                         .orphan_ms = (uint32_t)(w->options.orphan_s * 1000),
+                                         .name = span_text(w->options.job),
+                                         .kernels = span_text(str_text(&w->kernels)),
+                                         .isa = isa,
+                                         .link = {w->link_id, CLUSTER_ID},
+                                         .rank = w->options.rank,
+                                         .secret = {w->options.secret, CLUSTER_ID},
+                                         .flags = (w->options.keep_s > 0 ? HELLO_KEEPS : 0) |
+                                                  (w->shared.kept->served ? HELLO_RETURNS : 0) |
+                                                  (w->shared.kept->of[0].segment ? HELLO_KEPT : 0)},
+                               .silence = (int)(w->options.orphan_s * 1000 / TICK_MS),
+                               .link = (int)(w->options.link_s * 1000 / TICK_MS),
+                               .wait = w->options.wait_s * (1000 / TICK_MS)};
     w->member = member_new(&o, &env);
     if (system_event_open(&w->wake)) return fail(E_IO, "cannot create an event descriptor: %s", strerror(errno));
     w->shared.tick_ns = now_ns() + TICK_MS * 1000000ll;
-    return pthread_create(&w->thread, NULL, link_thread, w)
-               ? fail(E_BUS, "the thread for the connection to the coordinator could not be started")
-               : 0;
+    return thread_start(&w->thread, link_thread, w);
 }
 
 static void
@@ -552,6 +549,8 @@ static int
 serve_once(const struct cluster_worker_options *o, struct worker_kept *kept, int *last)
 {
     struct worker_process w = {.options = *o, .wake = SYSTEM_NO_EVENT, .shared.kept = kept};
+    if (!o->link_s) w.options.link_s = LINK_S;
+    if (!o->orphan_s) w.options.orphan_s = ORPHAN_S;
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.files.wake, NULL);
     pthread_cond_init(&w.shared.ids.changed, NULL);

@@ -18,9 +18,9 @@
 #include "actors/cluster/controller/memories.h"
 #include "actors/cluster/controller/roster.h"
 #include "runtime/file/disk/source.h"
+#include "runtime/base/thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,11 +91,7 @@ copy_thread(void *arg)
 static void
 start_copying(struct copying *c)
 {
-    sigset_t all, was;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    c->runs = !pthread_create(&c->thread, NULL, copy_thread, c);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    c->runs = !thread_start(&c->thread, copy_thread, c);
     if (!c->runs) copy_thread(c);
 }
 

@@ -206,6 +206,11 @@ rille_worker_info(struct rille_session *s, int i, struct rille_worker_info *out)
     out->acts = w.acts;
     out->busy = w.busy;
     out->slow = w.slow;
+    out->silence = w.silence;
+    out->hang = w.hang;
+    out->link = w.link;
+    out->own_link = w.own_link;
+    out->own_orphan = w.own_orphan;
     memcpy(out->host, w.host, sizeof out->host);
     memcpy(out->devices, w.devices, sizeof out->devices);
     memcpy(out->state, w.state, sizeof out->state);

@@ -31,7 +31,7 @@ stopping_name(int number)
 {
     for (int i = 0; i < NSIGNAL; i++)
         if (signals[i].number == number) return signals[i].name;
-    return number == SIGALRM ? "ALRM" : "?";
+    return number == SIGALRM ? "ALRM" : number == SIGPIPE ? "PIPE" : "?";
 }
 
 void

@@ -8,10 +8,11 @@
 void stopping_open(lua_State *L); /* adds functions to the module table at the top */
 /* A signal handler: records the first signal. Calls stopping_now() at a second signal, more than a second later. */
 void stopping_note(int number);
-const char *stopping_name(int number); /* returns "TERM" for SIGTERM; "?" for a signal without a handler */
-int stopping_noted(void);              /* returns the signal that stopping_note() recorded; 0: none */
-void stopping_tell(int number);        /* prints which signal ends the process; safe in a signal handler */
-void stopping_now(int number); /* like stopping_tell(), then ends the process at once; safe in a signal handler */
+const char *
+stopping_name(int number);      /* returns "TERM" for SIGTERM; "?" for a signal that the program does not handle */
+int stopping_noted(void);       /* returns the signal that stopping_note() recorded; 0: none */
+void stopping_tell(int number); /* prints which signal ends the process; safe in a signal handler */
+void stopping_now(int number);  /* like stopping_tell(), then ends the process at once; safe in a signal handler */
 /* Ends the process at once, with the exit code of a signal; safe in a signal handler. */
 void stopping_exit(int number);
 /* Sets a function that stopping_exit() calls first, which must be safe in a signal handler. */
