@@ -100,11 +100,7 @@ end
 local function tokenizer_of(folder)
   if folder:find("%.gguf$") then return rille.tokenizer(folder) end
   for _, name in ipairs{"tokenizer.json", "tekken.json", "tokenizer.model"} do
-    local file = io.open(folder .. "/" .. name)
-    if file then
-      file:close()
-      return rille.tokenizer(folder .. "/" .. name)
-    end
+    if rille._kind(folder .. "/" .. name) then return rille.tokenizer(folder .. "/" .. name) end
   end
   that(false, "%s has no tokenizer; expected tokenizer.json, tekken.json or tokenizer.model", folder)
 end

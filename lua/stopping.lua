@@ -28,8 +28,7 @@ end
 local function found()
   if not path or rille.clock() - looked < 1 then return nil end
   looked = rille.clock()
-  local file <close> = io.open(path)
-  return file and "file " .. path
+  return rille._kind(path) and "file " .. path
 end
 
 local declared = false

@@ -19,10 +19,7 @@ local LARGEST <const> = 1 << 22 -- maximum bytes of a template file
 
 -- Returns the content of a file in the tokenizer's folder; nil: the file does not exist.
 local function beside(folder, name, who)
-  local f = io.open(folder .. name, "rb")
-  if not f then return nil end
-  f:close()
-  return rille._read(folder .. name, LARGEST, who)
+  return rille._kind(folder .. name) and rille._read(folder .. name, LARGEST, who)
 end
 
 -- Returns the text of a special token in tokenizer_config.json. v: a string, or an object with the field `content`.

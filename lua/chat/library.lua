@@ -295,7 +295,7 @@ function filters.tojson(v, a, named, line)
   values.check(v, line)
   local indent, separators = argument(a, named, 1, "indent"), named.separators
   if indent == none then indent = nil end
-  if math.type(indent) == "integer" then indent = (" "):rep(math.max(0, math.min(indent, 64))) end
+  if indent ~= nil and type(indent) ~= "string" then indent = (" "):rep(math.max(0, math.min(integer(indent, line, "the indent"), 64))) end
   local pair = separators and separators ~= none and values.elements(separators, line)
   return values.json(v, {indent = indent, comma = pair and text_of(pair[1], line, "a separator") or indent and "," or ", ",
     colon = pair and text_of(pair[2], line, "a separator") or ": ", sort = values.truth(named.sort_keys or false)}, line)

@@ -5,30 +5,14 @@ local check = require "rille.base.check"
 
 local files = {}
 
-local PIECE, MOST = 1 << 20, 1 << 32 -- PIECE: size of one read; MOST: maximum size of a file; both in bytes
+local MOST <const> = 1 << 32 -- maximum size of a file, bytes
 
--- Reads a whole file. Fails if a byte matches the pattern `strange`, or if the file has more than MOST bytes, because
--- some files, such as devices, never end. A folder can be opened but not read.
+-- Returns the content of a regular file. Fails if a byte matches the pattern `strange`.
 function files.read(who, path, strange)
-  local file, why_not = io.open(rille._path(check.path(who, "the name of a file", path)), "rb")
-  check.that(file, "%s: %s", who, why_not)
-  local pieces, wrong, piece = {}, nil, nil
-  repeat
-    local why
-    piece, why = file:read(PIECE)
-    pieces[#pieces + 1] = piece
-    local at = piece and strange and piece:find(strange)
-    if why then
-      wrong = why
-    elseif at then
-      wrong = ("not text: byte %d is %d"):format((#pieces - 1) * PIECE + at - 1, piece:byte(at))
-    elseif #pieces * PIECE > MOST then
-      wrong = ("a file of more than %d GiB cannot be read at once; rille.data.tokens reads files of ids batch by batch"):format(MOST >> 30)
-    end
-  until not piece or wrong
-  file:close()
-  check.that(not wrong, "%s: %s: %s", who, path, tostring(wrong))
-  return table.concat(pieces)
+  local text = rille._read(check.path(who, "the name of a file", path), MOST, who)
+  local at = strange and text:find(strange)
+  check.that(not at, "%s: %s: not text: byte %d is %d", who, path, (at or 1) - 1, text:byte(at))
+  return text
 end
 
 local BYTE_ORDER_MARK = "\xEF\xBB\xBF"

@@ -1,7 +1,7 @@
 -- encoder.lua - builds an encoder from a description (describe.lua): BERT and its kin. Every position attends to all others.
 --
 -- The blocks are those of decoder.lua. The blocks are followed by a task: logits of masked ids, classes of texts, a
--- pooled vector, or none. Each task begins with a dense layer and its activation.
+-- pooled vector, or none. Most tasks begin with a dense layer and its activation.
 
 local rille = require "rille"
 local check = require "rille.base.check"
@@ -27,12 +27,12 @@ function Encoder:init(config)
   if c.relative then self.relative = Relative(c.relative, c) end
   if not c.task then return end
   local width = c.task == "masked" and narrow or c.width
-  self.task_dense = nn.Linear(c.width, width, {bias = c.task_bias})
+  if not c.task_bare then self.task_dense = nn.Linear(c.width, width, {bias = c.task_bias}) end
   if c.task_norm then self.task_norm = new_norm(c, width) end
   if c.task == "classes" then self.classifier = nn.Linear(c.width, c.classes) end
   if c.task ~= "masked" then return end
   self.lm_head = nn.Linear(width, c.vocab, {bias = c.head_bias})
-  nn.tie(self.embed_tokens, "weight", self.lm_head, "weight")
+  if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
 
 -- ---- computing the features of texts ----
@@ -90,6 +90,7 @@ end
 -- ---- computing logits and vectors from features ----
 
 local function task_features(self, x)
+  if not self.task_dense then return x end
   local y = activations[self.config.task_activation](self.task_dense(x))
   return self.task_norm and self.task_norm(y) or y
 end
@@ -100,7 +101,9 @@ function Encoder:logits(x, mask)
   local c = self.config
   if c.task == "masked" then return language.Model.logits(self, task_features(self, x)) end
   if c.task ~= "classes" then return x end
-  local y = self.classifier(task_features(self, sentences.pool(c.class_pooling or "cls", x, mask)))
+  local late = c.class_pooling == "late"
+  local y = self.classifier(task_features(self, late and x or sentences.pool(c.class_pooling or "cls", x, mask)))
+  if late then y = sentences.pool("mean", y, mask) end
   return y.dtype == "f32" and y or y:to("f32")
 end
 

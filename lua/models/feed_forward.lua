@@ -11,7 +11,7 @@ local FeedForward = nn.SwiGLU:extend("models.FeedForward")
 function FeedForward:init(c, hidden)
   if c.gated then self.gate_proj = nn.Linear(c.width, hidden, {bias = c.mlp_bias}) end
   self.up_proj = nn.Linear(c.width, hidden, {bias = c.mlp_bias})
-  self.down_proj = nn.Linear(hidden, c.width, {bias = c.mlp_bias})
+  self.down_proj = nn.Linear(hidden, c.width, {bias = c.down_bias})
   self.activation = c.activation
 end
 

@@ -116,6 +116,40 @@ tap.group("limits", function()
   end
 end)
 
+-- Calls every filter, test and method on each kind of value, with each kind of value as each argument, by position and by
+-- name. A call must return a value, or fail with an error that names the line.
+tap.group("arguments", function()
+  local library = require "rille.chat.library"
+  local kinds, wrong, tried = {"none", "nothing", "true", "-1", "9223372036854775807", "1.5", "''", "'a b'", "[]", "['b', 'a']", "[1, none]", "[2, 1]", "{}", "{'a': 1}", "('a', 1)", "range(2)", "m.upper"}, {}, 0
+  local names = {"sep", "maxsplit", "chars", "default_value", "boolean", "attribute", "d", "old", "new", "count", "indent", "separators", "sort_keys", "width",
+    "first", "blank", "default", "precision", "start", "case_sensitive", "by", "reverse", "linecount", "fill_with"}
+  local function try(text)
+    tried = tried + 1
+    local good, why = pcall(render, "{% set m = 'x' %}{{ " .. text .. " }}")
+    if not good and not why:find("chat: template: line %d+: ") then wrong[#wrong + 1] = text .. ": " .. why end
+  end
+  local forms = {}
+  for name in tap.sorted(library.filters) do forms[#forms + 1] = "(%s)|" .. name .. "(%s)" end
+  for name in tap.sorted(library.tests) do
+    if name:find("^%a") then forms[#forms + 1] = "(%s) is " .. name .. "(%s)" end
+  end
+  for _, methods in tap.sorted(library.methods) do
+    for name in tap.sorted(methods) do forms[#forms + 1] = "(%s)." .. name .. "(%s)" end
+  end
+  for name in tap.sorted(library.functions) do forms[#forms + 1] = "[%s, " .. name .. "(%s)]" end
+  for i, form in ipairs(forms) do
+    for k, one in ipairs(kinds) do
+      if tap.share() then
+        for _, value in ipairs(kinds) do
+          for _, list in ipairs{"%s", "'a', %s", "'a', 'b', %s"} do try(form:format(value, list:format(one))) end
+        end
+        for j, name in ipairs(names) do try(form:format(kinds[(i + j + k) % #kinds + 1], name .. "=" .. one)) end
+      end
+    end
+  end
+  tap.is(wrong, {}, ("%d calls return a value, or are errors with a line"):format(tried))
+end)
+
 -- Truncates the templates and changes single bytes. A damaged template must render, or fail with an error that names
 -- its line.
 tap.group("damage", function()

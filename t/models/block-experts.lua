@@ -17,6 +17,9 @@ local archs = {
     {"expert_feed_forward_length", "u", HIDDEN}},
     tensors = {{"attn_q.weight", {256, WIDTH}}, {"attn_k.weight", {128, WIDTH}}, {"attn_v.weight", {128, WIDTH}}, {"attn_output.weight", {WIDTH,
       256}}, {"attn_q_norm.weight", {64}}, {"attn_k_norm.weight", {64}}, {"ffn_norm.weight", {WIDTH}}}},
+  llama = {metadata = {{"attention.head_count", "u", 4}, {"attention.head_count_kv", "u", 2}},
+    tensors = {{"attn_q.weight", {256, WIDTH}}, {"attn_k.weight", {128, WIDTH}}, {"attn_v.weight", {128, WIDTH}}, {"attn_output.weight", {WIDTH,
+      256}}, {"ffn_norm.weight", {WIDTH}}}},
   ["gpt-oss"] = {metadata = {{"attention.head_count", "u", 4}, {"attention.head_count_kv", "u", 2}, {"attention.key_length", "u", 64},
     {"attention.sliding_window", "u", 8}, {"rope.dimension_count", "u", 64}}, bias = true,
     tensors = {{"attn_q.weight", {256, WIDTH}}, {"attn_k.weight", {128, WIDTH}}, {"attn_v.weight", {128, WIDTH}}, {"attn_output.weight", {WIDTH,
@@ -95,7 +98,8 @@ local recipes = {tensor = {mesh{0, 1}, {tensor = 0}}, data = {mesh{0, 1}, {data 
   stages = {nil, {stages = {mesh{0}, mesh{1}}}}, sequence = {mesh{0, 1}, {tensor = 0, sequence = true}}}
 
 for _, case in ipairs{{"qwen3moe", {other = "Q8_0"}}, {"qwen3moe", {other = "Q4_K", ffn_down_exps = "Q6_K"}}, {"gpt-oss", {other = "Q8_0",
-  ffn_gate_exps = "MXFP4", ffn_up_exps = "MXFP4", ffn_down_exps = "MXFP4"}}, {"deepseek2", {other = "Q4_K"}}} do
+  ffn_gate_exps = "MXFP4", ffn_up_exps = "MXFP4", ffn_down_exps = "MXFP4"}}, {"deepseek2", {other = "Q4_K"}}, {"llama", {other = "Q4_K",
+  ffn_down_exps = "Q6_K"}}} do
   local arch, kinds = table.unpack(case)
   local own = tap.share()
   tap.group(arch .. ", " .. (kinds.ffn_down_exps or kinds.other), function()

@@ -43,6 +43,29 @@ for _, entry in ipairs(entries) do
   end
 end
 
+-- Old files of llama.cpp have a tensor for each expert: blk.0.ffn_gate.3.weight, not a part of blk.0.ffn_gate_exps.weight.
+tap.group("a tensor for each expert", function()
+  for _, entry in ipairs(entries) do
+    if entry.name == "mixtral" then
+      write(entry)
+      local want, list = rille.models.load(path)(ids), {}
+      for _, t in ipairs(gguf.tensors(entry, rille.load(dir .. "/model.safetensors"))) do
+        local before = t[1]:match("^(.*)_exps%.weight$")
+        for i = 0, before and t[2].shape[1] - 1 or -1 do
+          list[#list + 1] = gguf.f32(("%s.%d.weight"):format(before, i), t[2]:slice(0, i, i + 1):squeeze(0))
+        end
+        if not before then list[#list + 1] = gguf.f32(t[1], t[2]) end
+      end
+      gguf.write(path, entry.metadata, list)
+      tap.is(rille.models.load(path)(ids):totable(), want:totable(), "the logits are those of the file with all experts in a tensor")
+      local split = {placement = P2, parallel = {tensor = 0}}
+      local there = rille.models.load(path, split)(ids:to_global{placement = P2, sbp = "B"}):to_global{placement = P1, sbp = "B"}
+      tap.near(there:totable(), want:totable(), "and on two ranks", 1e-4, 5e-5)
+      remove()
+    end
+  end
+end)
+
 -- Reads a model in three files, of which only the first has the metadata.
 tap.group("a model in several files", function()
   local entry = entries[1]

@@ -56,6 +56,25 @@ local function compare(entry, model, what, where)
   tap.near({sum / entry.absolute, absolute / entry.absolute}, {entry.gradient / entry.absolute, 1}, what .. ": gradients", 0, 2e-5)
 end
 
+-- Folders of nomic_bert that are older than transformers' class have GPT-2's words in config.json.
+tap.group("the old words of nomic_bert", function()
+  local entry, at = named["nomic_bert base"], dir .. "/old"
+  os.execute(("mkdir '%s'"):format(at))
+  families.write(entry, at)
+  local old = {architectures = {"NomicBertModel"}, model_type = "nomic_bert", vocab_size = golden.vocab, n_embd = 32, n_head = 4, n_inner = 48, n_layer = 2,
+    n_positions = 64, activation_function = "swiglu", layer_norm_epsilon = 1e-12, rotary_emb_base = 1000, rotary_emb_fraction = 1.0,
+    rotary_emb_interleaved = false, qkv_proj_bias = false, prenorm = false, use_rms_norm = false, type_vocab_size = 2}
+  families.write_words(old, at)
+  compare(entry, rille.models.load(at), "old words")
+  for word, value in pairs{rotary_emb_fraction = 0.5, prenorm = true, mlp_fc1_bias = true, rotary_scaling_factor = 2, rotary_emb_base = -1} do
+    local kept = old[word]
+    old[word] = value
+    families.write_words(old, at)
+    tap.fails(function() rille.models.load(at) end, {at .. "/config.json", word}, word .. ": another value is refused")
+    old[word] = kept
+  end
+end)
+
 local P2 = rille.placement("cpu", {0, 1})
 local recipes = {{"data", {data = 0}}, {"data, zero 3", {data = 0, zero = 3}}, {"tensor", {tensor = 0}}}
 

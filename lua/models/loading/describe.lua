@@ -9,7 +9,7 @@
 --   theta         base of rotary positions, or nil; rope_scaling; local_theta: base in layers with windows;
 --                 rotary_size: rotated elements of a head; interleaved; unrotated: by layer, true if it has no positions
 --   learned       learned positions, and the number of unused ones before the first; alibi: a slope for each head
---   qkv_bias, k_bias (default qkv_bias), out_bias, mlp_bias, head_bias, clip (of queries, keys, values), scale, softcap, sinks
+--   qkv_bias, k_bias (default qkv_bias), out_bias, mlp_bias, down_bias (default mlp_bias), head_bias, clip (of queries, keys, values), scale, softcap, sinks
 --   qk_norm       norms of queries and keys: "head", "late" (after rotation), "all" (heads together), "each" (a weight
 --                 for each head); qk_kind: as norm; qk_bias
 --   windows       by layer: number of keys that a query attends to, or false
@@ -26,7 +26,8 @@
 --   relative      learned numbers for the distances of positions, which are added to scores (relative.lua)
 --   token_types   number of token types; padding: id whose positions do not count, for learned positions
 --   task          what follows the blocks: "masked" (logits of ids), "classes" (of texts), "pooled" (a vector), or nil
---   classes       number of classes; class_pooling: "cls" or "mean"
+--   classes       number of classes; class_pooling: "cls", "mean", or "late" (the mean of all positions' logits)
+--   task_bare     the logits of ids follow the blocks without a dense layer
 --   task_activation, task_norm, task_bias: of the dense layer of the task
 --   pooling, normalise: how embed() makes a vector of a text
 
@@ -36,12 +37,12 @@ local activations = require "rille.models.activations"
 local describe = {}
 
 describe.fields = {"kv_heads", "head_dim", "hidden", "norm", "eps", "norm_bias", "norms", "parallel", "theta", "rope_scaling",
-  "local_theta", "rotary_size", "interleaved", "unrotated", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "head_bias",
+  "local_theta", "rotary_size", "interleaved", "unrotated", "learned", "alibi", "qkv_bias", "out_bias", "mlp_bias", "down_bias", "head_bias",
     "clip",
   "scale", "softcap", "sinks", "qk_norm", "qk_kind", "qk_bias", "windows", "gated", "activation", "experts", "latent",
     "embed_scale",
   "embed_norm", "embed_width", "residual", "logit_scale", "final_softcap", "tied", "is_causal", "post_norm", "first_bare",
-  "groups", "relative", "token_types", "padding", "task", "classes", "class_pooling", "task_activation", "task_norm", "task_bias", "pooling", "normalise"}
+  "groups", "relative", "token_types", "padding", "task", "classes", "class_pooling", "task_activation", "task_norm", "task_bias", "task_bare", "pooling", "normalise"}
 
 local defaults = {norm = "rms", norms = "12", gated = true, norm_bias = true, activation = "silu", qkv_bias = false,
   out_bias = false,
@@ -55,6 +56,7 @@ function describe.complete(d)
   c.head_dim = c.head_dim or c.width // c.heads
   c.rotary_size, c.qk_kind, c.kv_heads = c.rotary_size or c.head_dim, c.qk_kind or c.norm, c.kv_heads or c.heads
   if c.k_bias == nil then c.k_bias = c.qkv_bias end
+  if c.down_bias == nil then c.down_bias = c.mlp_bias end
   return c
 end
 
@@ -601,8 +603,8 @@ end
 -- ---- describing encoders, by model_type ----
 
 -- Sets the task from the class name in `architectures`. stem: the class name without its ending, such as Bert; pools:
--- true if the base model has a pooler. other: a class whose head is ignored.
-local function set_task(d, c, stem, pools, other)
+-- true if the base model has a pooler. other: a class whose head is ignored. untied: true if the head may have a table of its own.
+local function set_task(d, c, stem, pools, other, untied)
   local name = (c.architectures or {})[1] or stem .. "Model"
   local tasks = {[stem .. "Model"] = pools and "pooled" or "none", [stem .. "ForMaskedLM"] = "masked",
     [stem .. "ForSequenceClassification"] = "classes"}
@@ -615,12 +617,18 @@ local function set_task(d, c, stem, pools, other)
   check.that(not c.is_decoder, "is_decoder must be false, because the model is loaded as an encoder")
   if task == "masked" then
     d.task_activation, d.task_norm, d.head_bias = d.activation, true, true
-    check.that(c.tie_word_embeddings ~= false, "tie_word_embeddings = false is not supported for encoders")
+    check.that(untied or c.tie_word_embeddings ~= false, "tie_word_embeddings = false is not supported for encoders")
   elseif task == "classes" then
     local count = 0
     for _ in pairs(c.id2label or {}) do count = count + 1 end
     d.classes = count > 0 and count or c.num_labels or 2
   end
+end
+
+-- Returns the number of token types; nil: the model has none.
+local function token_types(c, default)
+  local n = c.type_vocab_size or default
+  return n > 0 and n or nil
 end
 
 -- Sets the fields that all encoders with learned positions and post-norms share.
@@ -634,14 +642,14 @@ end
 function families.bert(d, c)
   set_task(d, c, "Bert", true)
   learn_positions(d, c)
-  d.token_types = c.type_vocab_size or 2
+  d.token_types = token_types(c, 2)
 end
 
 -- Sets the width of the embeddings, if it is not the model's. always: the file has a projection even for equal widths.
 local function embed_narrow(d, c, always)
   local size = check.count("the ids", "embedding_size", c.embedding_size or 128)
   if always or size ~= d.width then d.embed_width = size end
-  d.token_types = c.type_vocab_size or 2
+  d.token_types = token_types(c, 2)
 end
 function families.electra(d, c)
   set_task(d, c, "Electra", false, "ElectraForPreTraining")
@@ -670,7 +678,7 @@ local function roberta(stem)
   return function(d, c)
     set_task(d, c, stem, true)
     learn_positions(d, c)
-    d.token_types = c.type_vocab_size or 2
+    d.token_types = token_types(c, 2)
     d.padding = check.whole("the ids", "pad_token_id", c.pad_token_id or 1, 0)
     d.learned = d.padding + 1
     d.length = d.length - d.learned
@@ -703,13 +711,51 @@ function families.modernbert(d, c)
   rotate(d, c, {theta = c.global_rope_theta or 160000.0, local_theta = c.local_rope_theta or 10000.0})
 end
 
-local encoders = {albert = true, electra = true, mpnet = true, modernbert = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true}
+function families.eurobert(d, c)
+  set_task(d, c, "EuroBert", false, nil, true)
+  families.llama(d, c)
+  d.norm, d.activation, d.eps = nil, c.hidden_act, c.rms_norm_eps or 1e-5
+  if d.task == "masked" then
+    d.task_bare, d.task_norm, d.task_activation, d.task_bias, d.head_bias = true, nil, nil, nil, c.mlp_bias or false
+  elseif d.task == "classes" then
+    local how = c.classifier_pooling or "late"
+    d.class_pooling = ({bos = "cls", mean = "mean", late = "late"})[how]
+    check.that(d.class_pooling, 'classifier_pooling must be "bos", "mean" or "late", found %s', check.shown(how))
+    d.task_activation = "gelu"
+  end
+end
+
+-- Sets the fields of encoders with post-norms, gates and rotary positions.
+local function rotate_post_norms(d, c, theta)
+  d.post_norm, d.embed_norm, d.eps = true, true, first(c.layer_norm_eps, c.layer_norm_epsilon, 1e-12)
+  d.token_types = token_types(c, 0)
+  rotate(d, c, {theta = theta})
+end
+function families.gte(d, c)
+  set_task(d, c, "Gte")
+  rotate_post_norms(d, c, 160000.0)
+  d.qkv_bias, d.out_bias, d.down_bias = true, true, true
+  if d.task == "masked" then d.task_activation = "gelu" end
+end
+-- config.json has GPT-2's words if the folder is older than transformers' class.
+function families.nomic_bert(d, c)
+  d.activation = c.activation_function == "swiglu" and "silu" or d.activation or "silu"
+  set_task(d, c, "NomicBert")
+  for word, want in pairs{rotary_emb_fraction = 1, rotary_emb_interleaved = false, prenorm = false, use_rms_norm = false, qkv_proj_bias = false,
+    mlp_fc1_bias = false, mlp_fc2_bias = false} do
+    check.that(c[word] == nil or c[word] == want, "%s must be %s, found %s", word, check.shown(want), check.shown(c[word]))
+  end
+  check.that(c.rotary_scaling_factor == nil, "rotary_scaling_factor must be null, found %s", check.shown(c.rotary_scaling_factor))
+  rotate_post_norms(d, c, check.positive("the positions", "rotary_emb_base", c.rotary_emb_base or 1000.0))
+end
+
+local encoders = {eurobert = true, gte = true, nomic_bert = true, albert = true, electra = true, mpnet = true, modernbert = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true}
 
 -- Model types whose head shares the embedding table by default; config.json may override that.
 local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
   cohere2 = true, opt = true, bloom = true, falcon = true,
   albert = true, electra = true, mpnet = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
-  minicpm3 = true, granite_swa = true, biogpt = true,
+  gte = true, nomic_bert = true, minicpm3 = true, granite_swa = true, biogpt = true,
   mpt = true, gpt_bigcode = true, smollm3 = true, ernie4_5 = true, ernie4_5_moe = true, starcoder2 = true}
 
 -- Size -> its keys in newer and older config.json files.

@@ -123,15 +123,6 @@ local function check_words(kind, theirs, path)
   end
 end
 
--- Returns true if the path is a readable file, not a folder.
-local function is_file(path)
-  local file = io.open(path, "rb")
-  if not file then return false end
-  local first, why = file:read(1)
-  file:close()
-  return first ~= nil or why == nil
-end
-
 -- Returns fn's result. If fn fails, raises its error with the file's name added.
 local function of_file(kind, path, fn)
   local good, result = check.try(fn)
@@ -145,7 +136,7 @@ end
 
 -- Returns true if the path is a file of torch.save, and not a .bin checkpoint of llm.c.
 function files.is_torch(path)
-  local file = path:find("%.bin$") and io.open(path, "rb")
+  local file = path:find("%.bin$") and rille._kind(path) == "file" and io.open(path, "rb")
   local first = file and file:read(2)
   if file then file:close() end
   return first == "PK"
@@ -154,10 +145,9 @@ end
 -- Checks, before reading, that path is a folder or a file of a supported format. others: text for the message that
 -- lists the formats of other files.
 function files.check_there(who, path, others)
-  local file, why = io.open(path, "rb")
-  check.that(file, "%s: %s", who, why)
-  file:close()
-  check.that(path:find("%.safetensors$") or files.is_torch(path) or not is_file(path),
+  local what, why = rille._kind(path)
+  check.that(what, "%s: %s", who, why)
+  check.that(path:find("%.safetensors$") or files.is_torch(path) or what == "folder",
     "%s: %s is a file; expected a folder with config.json and its safetensors%s",
     who, path, others and ", a .safetensors of such a folder" .. others or ", or a .safetensors of such a folder")
 end
@@ -168,7 +158,7 @@ local function read_config(who, path)
   local file = path:find("%.safetensors$") or files.is_torch(path)
   local dir = file and (path:match("^(.*)/[^/]*$") or ".") or path
   local one = dir .. "/model.safetensors"
-  if dir == path and is_file(one) and not is_file(one .. ".index.json") then path = one end
+  if dir == path and rille._kind(one) and not rille._kind(one .. ".index.json") then path = one end
   local read, theirs = check.try(json.load, dir .. "/config.json", who)
   if not read then
     error(theirs .. (theirs:find("No such file", 1, true) and "; expected a folder with config.json and its safetensors" or ""), 0)
@@ -281,7 +271,7 @@ end
 -- saved under Rille's names, because no other program reads this format.
 function files.save(kind, model, dir, given)
   dir = rille._path(check.path(("models.%s:save"):format(kind.name), "the name of a folder", dir), true)
-  check.that(not is_file(dir), "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
+  check.that((rille._kind(dir) or "folder") == "folder", "models.%s:save: '%s' is a file; expected a folder", kind.name, dir)
   local options = check.options("models." .. kind.name .. ":save", given, {max_shard_size = "5GB"})
   for path, m in model:named_modules() do
     check.that(not model.quantized or not rille.nn.LoRA.__is(m),

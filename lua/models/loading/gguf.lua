@@ -287,6 +287,10 @@ local function names_of(spec, words, has)
   end
   if has"attn_qkv.weight" then n.qkv, n.qkv_rows = "attn_qkv", joined end
   if not has"ffn_gate.weight" then n.gate_up = "ffn_up" end
+  if has"ffn_gate.0.weight" then -- an old file, with a tensor for each expert
+    n.separate = false
+    for _, part in ipairs{"gate", "up", "down"} do n["expert_" .. part] = ("ffn_%s.%%d.weight"):format(part) end
+  end
   return n
 end
 

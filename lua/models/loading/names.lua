@@ -152,18 +152,29 @@ families.modernbert = {embed = "model.embeddings.tok_embeddings", embed_norm = "
   norm = "model.final_norm", head = "decoder", masked = {dense = "head.dense", norm = "head.norm"},
   classes = {dense = "head.dense", norm = "head.norm", out = "classifier"}}
 
+families.eurobert = {classes = {dense = "dense", out = "classifier"}}
+families.gte = {embed = "gte.embeddings.word_embeddings", token_types = "gte.embeddings.token_type_embeddings", embed_norm = "gte.embeddings.LayerNorm",
+  layer = "gte.encoder.layer.%d.", norm1 = "attn_ln", norm2 = "mlp_ln", qkv = "attention.qkv_proj", qkv_rows = joined, out = "attention.o_proj",
+  gate_up = "mlp.up_gate_proj", up_first = true, down = "mlp.down_proj", head = "lm_head.decoder", masked = {dense = "lm_head.dense", norm = "lm_head.norm"},
+  classes = {dense = "gte.pooler.dense", out = "classifier"}}
+families.nomic_bert = {embed = "nomic_bert.embeddings.word_embeddings", token_types = "nomic_bert.embeddings.token_type_embeddings",
+  embed_norm = "nomic_bert.emb_ln", layer = "nomic_bert.encoder.layers.%d.", norm1 = "norm1", norm2 = "norm2", qkv = "attn.Wqkv", qkv_rows = joined,
+  out = "attn.out_proj", gate = "mlp.fc12", up = "mlp.fc11", down = "mlp.fc2", head = "cls.predictions.decoder", bias = "cls.predictions.bias",
+  masked = {dense = "cls.predictions.transform.dense", norm = "cls.predictions.transform.layer_norm"},
+  classes = {dense = "nomic_bert.pooler.dense", out = "classifier"}}
+
 families.olmo3, families.exaone4, families.flex_olmo = families.olmo2, families.olmo2, families.olmo2
 
 -- Family -> prefix of all names. The prefix is optional, because files of the base model lack it.
 names.prefix = {falcon = "transformer.", bloom = "transformer.", gptj = "transformer.", mpt = "transformer.",
   gpt_neo = "transformer.", gpt_bigcode = "transformer.", exaone = "transformer.", codegen = "transformer.",
   biogpt = "biogpt.", albert = "albert.", electra = "electra.", mpnet = "mpnet.", bert = "bert.", distilbert = "distilbert.", roberta = "roberta.",
-  ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model."}
+  ["xlm-roberta"] = "roberta.", camembert = "roberta.", modernbert = "model.", eurobert = "model.", gte = "gte.", nomic_bert = "nomic_bert."}
 
 -- Family -> patterns of names to ignore: buffers, second names of biases, and heads for pretraining tasks.
 local second = {"position_ids$", "lm_head%.decoder%.bias$", "^roberta%.pooler%."}
 names.ignored = {roberta = second, ["xlm-roberta"] = second, camembert = second,
-  mpnet = {"position_ids$", "lm_head%.decoder%.bias$", "^mpnet%.pooler%."},
+  gte = {"pooler%.dense%."}, nomic_bert = {"pooler%.dense%."}, mpnet = {"position_ids$", "lm_head%.decoder%.bias$", "^mpnet%.pooler%."},
   electra = {"position_ids$", "^generator_lm_head%.weight$", "^discriminator_predictions%."},
   albert = {"position_ids$", "^predictions%.decoder%.bias$", "^sop_classifier%.", "^albert%.pooler%.", "^predictions%."},
   bert = {"position_ids$", "^cls%.predictions%.decoder%.bias$", "^cls%.seq_relationship%.", "^bert%.pooler%."}}
@@ -206,12 +217,14 @@ end
 
 local function feed_forward_rows(c, n, at, our, pair)
   if c.gated and n.gate_up then
-    pair(at .. n.gate_up, {our .. "gate_proj", our .. "up_proj"}, c.mlp_bias)
+    local first, second = our .. "gate_proj", our .. "up_proj"
+    if n.up_first then first, second = second, first end
+    pair(at .. n.gate_up, {first, second}, c.mlp_bias)
   else
     if c.gated then pair(at .. n.gate, {our .. "gate_proj"}, c.mlp_bias) end
     pair(at .. n.up, {our .. "up_proj"}, c.mlp_bias)
   end
-  pair(at .. n.down, {our .. "down_proj"}, c.mlp_bias)
+  pair(at .. n.down, {our .. "down_proj"}, c.down_bias)
 end
 
 local function latent_rows(c, n, at, our, pair)

@@ -212,10 +212,7 @@ end
 
 -- Returns the path of a folder's tensors. Old folders have a file of torch.save.
 local function path_of(dir)
-  local new, old = io.open(dir .. MODEL, "rb"), io.open(dir .. OLD_MODEL, "rb")
-  if new then new:close() end
-  if old then old:close() end
-  return dir .. (old and not new and OLD_MODEL or MODEL)
+  return dir .. (rille._kind(dir .. OLD_MODEL) and not rille._kind(dir .. MODEL) and OLD_MODEL or MODEL)
 end
 
 -- Reads a folder. Returns the options of adapters by path, and the names of the parameters that the folder replaces. The

@@ -54,7 +54,8 @@ source_open(const char *path, struct source **out)
         return source_take(path, fd, out);
     }
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd < 0 ? fail(E_IO, "%s: %s", path, strerror(errno)) : source_take(path, fd, out);
+    if (fd >= 0) return source_take(path, fd, out);
+    return fail(E_IO, "%s: %s", path, errno == ENXIO ? "not a regular file" : strerror(errno)); /* ENXIO: a socket */
 }
 
 struct source *

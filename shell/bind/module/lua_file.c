@@ -45,6 +45,22 @@ lua_path(lua_State *L)
     return 1;
 }
 
+/* rille._kind(path): returns "file" for a regular file, "folder", or "other" for a pipe, socket or device. Returns nil
+ * and the reason if the path does not exist or cannot be reached. Opening a pipe would wait for its writer. */
+static int
+path_kind(lua_State *L)
+{
+    struct stat st;
+    const char *path = path_check(L, 1, "kind");
+    if (stat(path, &st)) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "%s: %s", path, strerror(errno));
+        return 2;
+    }
+    lua_pushstring(L, S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "folder" : "other");
+    return 1;
+}
+
 void
 files_finish(lua_State *L)
 {
@@ -680,6 +696,7 @@ static const luaL_Reg functions[] = {
     {"_contents", contents},
     {"_file_list", file_list},
     {"_path", lua_path},
+    {"_kind", path_kind},
     {"_checkpoint", checkpoint},
     {"_verify", file_verify},
     {"_finish", file_finish_call},

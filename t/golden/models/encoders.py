@@ -27,6 +27,7 @@ ROWS, LENGTH, SECOND = 2, 24, 15
 
 BERT = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64)
 SMALL = dict(vocab_size=VOCAB, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64)
+EURO = dict(BERT, pad_token_id=0, bos_token_id=1, eos_token_id=2, mask_token_id=3)
 LABELS = {0: "a", 1: "b", 2: "c"}
 
 
@@ -61,6 +62,17 @@ ENTRIES = {
     "modernbert biases": ("MaskedLM", lambda: modern(attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True)),
     "modernbert classes": ("SequenceClassification", lambda: modern(classifier_pooling="mean", id2label=LABELS)),
     "modernbert base": ("", lambda: modern()),
+    "eurobert": ("MaskedLM", lambda: T.EuroBertConfig(**EURO)),
+    "eurobert biases": ("MaskedLM", lambda: T.EuroBertConfig(**EURO, num_key_value_heads=2, attention_bias=True, mlp_bias=True)),
+    "eurobert classes": ("SequenceClassification", lambda: T.EuroBertConfig(**EURO, id2label=LABELS)),
+    "eurobert mean": ("SequenceClassification", lambda: T.EuroBertConfig(**EURO, classifier_pooling="mean")),
+    "eurobert base": ("", lambda: T.EuroBertConfig(**EURO)),
+    "gte": ("MaskedLM", lambda: T.GteConfig(**BERT, pad_token_id=0)),
+    "gte classes": ("SequenceClassification", lambda: T.GteConfig(**BERT, pad_token_id=0, id2label=LABELS)),
+    "gte no types": ("", lambda: T.GteConfig(**BERT, pad_token_id=0, type_vocab_size=0)),
+    "nomic_bert": ("MaskedLM", lambda: T.NomicBertConfig(**BERT)),
+    "nomic_bert classes": ("SequenceClassification", lambda: T.NomicBertConfig(**BERT, id2label=LABELS)),
+    "nomic_bert base": ("", lambda: T.NomicBertConfig(**BERT)),
 }
 
 MORE = """attention_probs_dropout_prob hidden_dropout_prob add_cross_attention qa_dropout seq_classif_dropout label2id cls_token_id sep_token_id
@@ -75,7 +87,7 @@ def inputs(config):
     ids[1, SECOND:] = config.pad_token_id
     words = dict(input_ids=ids, attention_mask=mask)
     kinds = getattr(config, "type_vocab_size", 0)
-    if kinds > 1 and config.model_type in ("bert", "electra", "albert"):
+    if kinds > 1 and config.model_type in ("bert", "electra", "albert", "nomic_bert"):
         words["token_type_ids"] = torch.tensor(((spread("types", ROWS * LENGTH) + 1) / 2 * kinds).astype(np.int64)).reshape(ROWS, LENGTH)
     return words
 
@@ -93,7 +105,7 @@ def run(name, task, config):
         out, pooled = (found.logits if task else found.last_hidden_state), getattr(found, "pooler_output", None)
         mask = given["attention_mask"].unsqueeze(-1).float()
         hidden = found.hidden_states[-1] if task else found.last_hidden_state
-        if config.model_type == "modernbert" and task:
+        if config.model_type in ("modernbert", "eurobert") and task:
             hidden = model.model(**given).last_hidden_state
         vectors = (hidden * mask).sum(1) / mask.sum(1)
         loss = summed(out * mask if out.dim() == 3 else out, "loss") + (summed(pooled, "pooled") if pooled is not None else 0)
