@@ -472,7 +472,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         struct call_context ctx = s->context;
         if (out[i]->val->node) ctx.at = out[i]->val->node->line;
         struct outcome *o = &y->outcome[y->n];
-        *o = (struct outcome){.kind = TO_RESULT};
+        *o = (struct outcome){.kind = TO_RESULT, .unplaced = out[i]->val->unplaced};
         TRY(batch_result(&ctx, &r->segments, out[i]->val, &y->val[y->n], &y->join[y->n], &o->reduce));
         y->n++;
     }
@@ -483,14 +483,16 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
             continue; /* the trace made the variable, so the gradient of the variable belongs to the trace, too */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
-            y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
+            y->outcome[y->n++] = (struct outcome){
+                .kind = TO_GRADIENT, .t = e->t, .made = is_made_here(e->t), .unplaced = g->val->unplaced};
         }
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
         if (e->t->val == e->val || (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))) continue;
         y->val[y->n] = e->t->val;
-        y->outcome[y->n++] = (struct outcome){.kind = TO_VARIABLE, .t = e->t};
+        y->outcome[y->n++] = (struct outcome){
+            .kind = TO_VARIABLE, .t = e->t, .made = is_made_here(e->t), .unplaced = e->t->val->unplaced};
     }
     return 0;
 }
@@ -679,8 +681,9 @@ graph_counts(struct rille_graph *g, struct rille_session *s)
     g->variables.ngradient = r->njournal;
     g->variables.gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
-        g->variables.gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
-                                                           r->journal[i].t->grad != NULL};
+        g->variables.gradient[i] =
+            (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                    r->journal[i].t->grad != NULL, is_made_here(r->journal[i].t)};
 }
 
 static void
