@@ -502,6 +502,17 @@ tap.group("losses whose scale is unknown", function()
     end
   end
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
+  refused(function(a) return z(a):topk(3, 0):sum() end, {"topk: ", "from 0 to 2", "micro_batches = 2"},
+    "an error that only a micro-batch has")
+  local v = rille.tensor({{1, 2}, {3, 4}}, {name = "v"})
+  for how, read in tap.sorted{itself = function() return v end, ["a view"] = function() return v:transpose(0, 1) end} do
+    refused(function(a)
+      v:add_(a:sum())
+      return a:matmul(read())
+    end, {"variable v was changed", "a compiled step of each part", "micro_batches = 1"}, "a variable that the step has changed, " .. how)
+  end
+  tap.fails(function() rille.graph(function(a, b) return a:sum() + b:sum() end, {micro_batches = 2})(x, rille.ones{6}) end,
+    {"argument 2 has 6 rows", "upvalue"}, "an argument without the rows of the batch")
 end)
 
 -- ---- values that a function computes from the number of rows ----

@@ -188,13 +188,7 @@ classify(struct rille_session *s, struct node *n)
     draws_set(s, n);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
-    if (n->per_piece && n->after)
-        return fail(
-            E_PLAN,
-            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch; use "
-            "micro_batches = 1",
-            n->name);
-    return 0;
+    return n->per_piece && n->after ? microbatch_refuse_late(n) : 0;
 }
 
 /* Creates a variable of zeros, outside the trace, with v's type and layout. The variable will hold the sum of v
