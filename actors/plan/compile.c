@@ -140,6 +140,26 @@ note_readers(struct lower *l)
     for (int32_t k = 0; k < g->nroot; k++) note_program_reader(l, g->root[k].ref, SEVERAL);
 }
 
+/* Returns true if a run may fail because of the node's operands: the node checks data, or the run finds NaN. NaN in an
+ * update, or in a move of its result, is not counted: its gradients were finite. */
+static bool
+may_fail(const struct lower *l, int32_t i)
+{
+    const struct program *g = l->program;
+    return l->checks[i] || (g->find_nan && !(g->node[i].op->flags & (OP_UPDATE | OP_MOVE)));
+}
+
+/* Returns the last node that may fail because of its operands; -1: none. A root that an earlier node computes gets new
+ * buffers, so that the variable keeps its old value after a failure. Example: two models in one step, where the update
+ * of the first one precedes the loss of the second one. */
+static int32_t
+last_check(const struct lower *l)
+{
+    int32_t i = l->program->nnode - 1;
+    while (i >= 0 && !may_fail(l, i)) i--;
+    return i;
+}
+
 static void
 plan_parts(struct lower *l)
 {
@@ -152,13 +172,14 @@ plan_parts(struct lower *l)
     l->shares = shared_update_nodes(g, &l->tmp);
     l->checks = program_checks(g, &l->tmp);
     note_readers(l);
+    int32_t last = last_check(l);
     for (int32_t i = 0; i < g->nleaf; i++) {
         p->leaf_first[i] = p->nleaf_part;
         p->nleaf_part += local_positions_of(&l->mines, g->leaf[i].layout->place)->n;
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
-        p->overwrites[k] = g->root[k].overwrites_leaf >= 0;
+        p->overwrites[k] = g->root[k].overwrites_leaf >= 0 && g->root[k].ref.index > last;
         p->shared[k] = g->root[k].ref.kind == REF_NODE && l->shares[g->root[k].ref.index];
         p->nroot_part += local_positions_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
     }

@@ -193,7 +193,7 @@ v: number, or tensor without dimensions]],
 Calls fn with the gradient of x in each backward pass through x.
 A tensor that fn returns replaces the gradient. Hooks run in the order in which they were registered.
 A compiled step records the operators that fn calls. A hook of a parameter sees the gradient of the whole
-batch, before it is added to .grad; another hook sees that of one micro-batch.]],
+batch, before it is added to .grad; another hook gets the rows of one micro-batch.]],
     args = "fn: function(gradient)",
     returns = "a handle; handle:remove() removes the hook",
     errors = "x must require a gradient; the new gradient must have the shape of x",

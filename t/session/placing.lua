@@ -16,6 +16,12 @@ local derived = {
   ["two of them"] = function(x) return x + rille.ones{4} end, clone = function(x) return x:clone() end,
   detached = function(x) return x:detach() end, view = function(x) return x:unsqueeze(0) end,
   ["index"] = function(x) return x[{{0, 2}}] end,
+  ["result of a step"] = function(x) return rille.graph(function(t) return t:clone() end)(x) end,
+  ["changed by a step"] = function(x)
+    local y = rille.zeros(x.shape)
+    rille.graph(function() y:copy_(rille.ones(y.shape)) end)()
+    return y
+  end,
   ["copied"] = function(x) x = rille.zeros(x.shape); x:copy_(rille.ones(x.shape)) return x end,
 }
 tap.group("tensors without a placement", function()

@@ -88,4 +88,57 @@ tap.group("two devices", function()
   tap.ok(update and last_gradient and update > last_gradient, "updates come last", plan)
 end)
 
+-- Trains two models in one step: the update of the first model precedes the checks of the second model's labels, which
+-- its result may shift. Returns a function that calls the step, and the tensors that the step changes.
+local function two_models(place, options, value_checked)
+  rille.manual_seed(3)
+  local a, b = nn.Linear(8, 8), nn.Linear(8, 8)
+  a:to_global{placement = place, sbp = "B"}
+  b:to_global{placement = place, sbp = "B"}
+  local opt_a, opt_b = rille.optim.AdamW(a:parameters(), {lr = 0.1}), rille.optim.SGD(b:parameters(), {lr = 0.1, momentum = 0.9})
+  local step = rille.graph(function(x, labels, scale)
+    opt_a:zero_grad(); opt_b:zero_grad()
+    a(x):square():sum():backward()
+    opt_a:step()
+    if value_checked then labels = labels + (a.weight:detach():abs():sum() * 0):to("i64") end
+    local loss = b(a(x):detach() * scale):cross_entropy(labels)
+    loss:backward()
+    opt_b:step()
+    return loss
+  end, options)
+  local x = rille.randn({8, 8}, {placement = place, sbp = place.size > 1 and "S(0)" or "B"})
+  local labels = rille.arange(8, {placement = place})
+  local function state()
+    return {a:state_dict(), b:state_dict(), opt_a:state_dict(), opt_b:state_dict()}
+  end
+  return function(shift, scale) return step(x, labels + shift, rille.tensor({scale or 1}, {placement = place})):item() end, state
+end
+
+-- Returns the tables of numbers of all tensors in t.
+local function numbers(t)
+  if type(t) ~= "table" then return type(t) == "userdata" and t:totable() or t end
+  local copy = {}
+  for key, v in pairs(t) do copy[key] = numbers(v) end
+  return copy
+end
+
+tap.group("invalid data behind an update", function()
+  local one, two = rille.placement("cpu", {0}), rille.placement("cpu", {0, 1})
+  for name, case in tap.sorted{["one device"] = {one}, ["two devices"] = {two}, ["zero = 1"] = {two, {zero = 1}}, ["zero = 3"] = {two, {zero = 3}},
+      ["labels computed from the new weights"] = {one, nil, true}, ["NaN"] = {two, {check = "nan"}}} do
+    local call, state = two_models(table.unpack(case, 1, 3))
+    local expected, expected_state = two_models(table.unpack(case, 1, 3))
+    call(0)
+    local before = numbers(state())
+    if name == "NaN" then
+      tap.fails(function() call(0, 0 / 0) end, {"NaN"}, name .. ": is found")
+    else
+      tap.fails(function() call(100) end, {"cross_entropy: "}, name .. ": an invalid label is found")
+    end
+    tap.is(numbers(state()), before, name .. ": and leaves weights and the state of both optimisers as they were")
+    expected(0)
+    tap.is({call(0), numbers(state())}, {expected(0), numbers(expected_state())}, name .. ": the next step is that of a run without invalid data")
+  end
+end)
+
 tap.done()

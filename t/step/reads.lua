@@ -362,6 +362,14 @@ tap.group("check = \"trace\"", function()
   branching(rille.ones{1})
   k = 3
   tap.is(branching(rille.ones{1}):item(), 3, "a number that a branch not taken compares")
+  local ids, total = rille.tensor({1, 1}, {dtype = "i64"}), rille.zeros{4}
+  local assigned = rille.graph(function(x)
+    local own = rille.zeros{4}
+    own:index_put_(ids, x, {accumulate = true})
+    total:add_(own)
+    return total:sum()
+  end, {check = "trace"})
+  for i = 1, 5 do tap.is(assigned(rille.ones{2}):item(), 2 * i, "a variable that the step creates, and one that it changes") end
   local made = rille.graph(function(x) return x + rille.tensor{math.random()} end, {check = "trace"})
   made(rille.ones{1})
   tap.fails(function() made(rille.ones{1}) end, {"reads.lua:", "reads or changes other tensors now"}, "a function that makes new tensors in each call fails")

@@ -502,6 +502,62 @@ tap.group("losses whose scale is unknown", function()
     end
   end
   refused(function(a) return z(a):transpose(0, 1) end, {"dimension 1", "permute"}, "rows moved to another dimension")
+  refused(function(a) return z(a):topk(3, 0):sum() end, {"topk: ", "from 0 to 2", "micro_batches = 2"},
+    "an error that only a micro-batch has")
+  local v = rille.tensor({{1, 2}, {3, 4}}, {name = "v"})
+  for how, read in tap.sorted{itself = function() return v end, ["a view"] = function() return v:transpose(0, 1) end} do
+    refused(function(a)
+      v:add_(a:sum())
+      return a:matmul(read())
+    end, {"variable v was changed", "a compiled step of each part", "micro_batches = 1"}, "a variable that the step has changed, " .. how)
+  end
+  tap.fails(function() rille.graph(function(a, b) return a:sum() + b:sum() end, {micro_batches = 2})(x, rille.ones{6}) end,
+    {"argument 2 has 6 rows", "upvalue"}, "an argument without the rows of the batch")
+end)
+
+-- Tests gradients that user code sees: the gradient of a mean over the batch is that of the whole batch.
+tap.group("gradients of means over the batch", function()
+  local squares = rille.func{
+    forward = function(ctx, x, w)
+      ctx:save_for_backward(x, w)
+      return x:matmul(w):square():mean()
+    end,
+    backward = function(ctx, dy)
+      local x, w = table.unpack(ctx.saved_tensors)
+      local y = x:matmul(w)
+      local g = y * (2 / y:numel()) * dy
+      return g:matmul(w:transpose(0, 1)), x:transpose(0, 1):matmul(g)
+    end}
+  local tripled = rille.func{forward = function(_, m) return m * 3 end, backward = function(_, dm) return (dm * 3):clamp(-2, 2) end}
+  local function clamped(g) return g:clamp(-0.5, 0.5) end
+  local function with_hook(z, fn)
+    z:register_hook(fn)
+    z:sum():backward()
+    return z:sum()
+  end
+  -- Columns: name, and fn(z), where z: {ROWS, 3} depends on a parameter. Returns a result of the step.
+  local cases = {
+    {"rille.grad of a mean", function(z) local m = z:mean() return rille.grad(m * 3, {m}) end},
+    {"rille.grad of a mean of each column", function(z) local m = z:mean(0) return rille.grad((m * 3):sum(), {m}):sum() end},
+    {"a factor from rille.grad", function(z) local m = z:mean() return tap_backward(m * rille.grad(m * 3, {m}):detach()) end},
+    {"a hook", function(z) return with_hook(z:mean(), clamped) end},
+    {"a hook of the mean of each column", function(z) return with_hook(z:mean(0), clamped) end},
+    {"a hook of rows", function(z) return with_hook(z:mean(1), clamped) end},
+    {"retain_grad", function(z) local m = z:mean():retain_grad(); (m * 3):backward() return m.grad end},
+    {"a leaf of the step", function(z) local m = z:mean():detach():requires_grad_(); (m * 3):backward() return m.grad end},
+    {"the argument of a function with its own gradient", function(z) return tap_backward(tripled(z:mean())) end},
+  }
+  local x = rille.randn({ROWS, 4}, {dtype = "f64"})
+  local function run(fn, micro, whole)
+    rille.manual_seed(4)
+    local w = rille.randn({4, 3}, {dtype = "f64"}):detach():requires_grad_()
+    local y = rille.graph(function(a) return whole and tap_backward(fn(a, w)) or fn(a:matmul(w)) end, {micro_batches = micro})(x)
+    return {y:detach():totable(), w.grad and w.grad:totable() or false}
+  end
+  for _, case in ipairs(cases) do
+    for _, micro in ipairs{2, 4} do tap.near(run(case[2], micro), run(case[2], 1), ("%s, %d micro-batches"):format(case[1], micro), 1e-12) end
+  end
+  tap.near(run(squares, 4, true), run(squares, 1, true), "the result of a function with its own gradient, which divides by the number of elements", 1e-12)
 end)
 
 -- ---- values that a function computes from the number of rows ----

@@ -140,3 +140,29 @@ microbatch_ungraded(const struct node *n)
     int share = n->traced && n->per_piece && n->phase == PHASE_FORWARD ? n->out[0]->share : SHARE_WHOLE;
     return share == SHARE_FROM_MEANS ? mean : share == SHARE_MAX || share == SHARE_MIN ? rows : NULL;
 }
+
+/* Returns the variable that holds v, or of which v is a view or a move, if the step has changed it; NULL: none. */
+static const struct rille_tensor *
+changed_variable(const struct val *v)
+{
+    while (v && !(v->owner && v->owner->journal >= 0))
+        v = v->node && v->node->op->flags & (OP_VIEW | OP_MOVE) ? v->node->in[0] : NULL;
+    return v ? v->owner : NULL;
+}
+
+int
+microbatch_refuse_late(const struct node *n)
+{
+    for (int i = 0; i < n->nin; i++) {
+        const struct rille_tensor *t = n->in[i] && trace_per_microbatch(n->in[i]) ? NULL : changed_variable(n->in[i]);
+        if (!t) continue;
+        return fail(E_PLAN,
+                    "%s: %s%s was changed earlier in this step, after the last micro-batch, so no micro-batch can read "
+                    "its new value; make a compiled step of each part, or use micro_batches = 1",
+                    n->name, t->name ? "variable " : "a variable", t->name ? t->name : "");
+    }
+    return fail(E_PLAN,
+                "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch; "
+                "make a compiled step of each part, or use micro_batches = 1",
+                n->name);
+}

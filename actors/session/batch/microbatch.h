@@ -15,5 +15,7 @@ int microbatch_mean(const struct call_context *ctx, struct val *v, struct val **
  * error: the node is a nonlinear function of means over the batch's rows, or a maximum or minimum of rows. NULL:
  * the node has a gradient. */
 const char *microbatch_ungraded(const struct node *n);
+/* Fails: the node reads a value of one micro-batch, and a value that is known only after the last micro-batch. */
+int microbatch_refuse_late(const struct node *n);
 
 #endif

@@ -51,12 +51,14 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
     for (int i = 0; i < n; i++) {
         const struct type *t = &in[i]->val->type;
         if (t->ndim == 0)
-            return fail(E_SHAPE, "graph: argument %d is a scalar, so micro_batches = %d cannot divide its rows", i + 1,
-                        (int)pieces);
+            return fail(E_SHAPE, "graph: argument %d is a scalar, so micro_batches = %d cannot divide its rows; pass a number, or "
+                        "let the function read the tensor as an upvalue",
+                        i + 1, (int)pieces);
         if (rows >= 0 && t->dim[0] != rows)
             return fail(E_SHAPE,
                         "graph: argument %d has %lld rows but argument 1 has %lld: with micro_batches all arguments "
-                        "must have the same number of rows",
+                        "must have the rows of the batch; let the function read other tensors as upvalues, or use "
+                        "micro_batches = 1",
                         i + 1, (long long)t->dim[0], (long long)rows);
         rows = t->dim[0];
         add_bounds(s, t, in[i]->val->layout);

@@ -258,6 +258,23 @@ sum_of_pieces(const struct sweep *w, const struct call_context *ctx, struct val 
     return call2(ctx, "mul", g, build_number(ctx->s, false, trace_microbatches(ctx->s), 0), out);
 }
 
+/* Returns true if the whole batch's v is the mean of the micro-batches' values. */
+static bool
+is_batch_mean(const struct rille_session *s, const struct val *v)
+{
+    return trace_per_microbatch(v) && !trace_adds(s, v);
+}
+
+/* Converts g, the gradient of the micro-batch's v, to the gradient of the whole batch's v, which users see, or back.
+ * If the batch's v is the mean of m micro-batches, the gradient of the micro-batch's v is 1/m of that of the batch. */
+static int
+batch_gradient(const struct call_context *ctx, const struct val *v, bool back, struct val **g)
+{
+    int32_t m = trace_microbatches(ctx->s);
+    if (!*g || m == 1 || !is_batch_mean(ctx->s, v)) return 0;
+    return call2(ctx, "mul", *g, build_number(ctx->s, false, back ? 1.0 / m : m, 0), g);
+}
+
 /* Walks from v back through operands of v's shape. Returns true if every node on the way reads its operands
  * without a move. If there is a move, such as a reduce-scatter, the node before the move needs the unsplit
  * gradient. */
@@ -508,8 +525,10 @@ pass_hooks(struct sweep *w, const struct call_context *ctx, struct hook *hooks, 
     struct val *g = w->grad[i].total;
     if (!hooks || !g) return 0;
     if (trace_microbatches(ctx->s) > 1) TRY(trace_rows(ctx, v, &g));
+    TRY(batch_gradient(ctx, v, false, &g));
     int status = own_hooks_call(ctx, hooks, val_is_variable(v) ? 0 : v->out, &g);
     mark_again(w);
+    if (!status) status = batch_gradient(ctx, v, true, &g);
     w->grad[i].total = g;
     return status;
 }
@@ -522,6 +541,7 @@ through_function(struct sweep *w, const struct call_context *ctx, struct node *n
     struct own_function *f = n->own->function;
     struct val **sum = &f->dresult[n->own->result];
     struct node *from;
+    TRY(batch_gradient(ctx, n->out[0], false, &g));
     if (g && *sum) TRY(call2(ctx, "add", *sum, g, &g));
     if (g) *sum = g;
     if (--f->npending > 0) return 0;
@@ -534,8 +554,11 @@ through_function(struct sweep *w, const struct call_context *ctx, struct node *n
     f->nref++; /* keeps f: the user's function may drop the results, which hold f */
     int status = own_function_call(ctx, f, saved, din);
     mark_again(w);
-    for (int i = 0; !status && i < f->nin; i++)
-        if (din[i]) status = receive_gradient(w, ctx, val_asked(w, f->in[i]), din[i]);
+    for (int i = 0; !status && i < f->nin; i++) {
+        if (!din[i]) continue;
+        status = batch_gradient(ctx, f->in[i], true, &din[i]);
+        if (!status) status = receive_gradient(w, ctx, val_asked(w, f->in[i]), din[i]);
+    }
     own_function_drop(ctx->s->graph, f);
     free(din);
     return status;
@@ -585,8 +608,7 @@ seed(const struct call_context *ctx, struct val *y, struct val **out)
     const struct layout *l;
     TRY(layout_summed(ctx->s->atlas, y->layout, &l));
     struct build_source source = {.type = &y->type, .layout = l};
-    bool mean = trace_per_microbatch(y) && !trace_adds(ctx->s, y);
-    double share = mean ? 1.0 / trace_microbatches(ctx->s) : 1;
+    double share = is_batch_mean(ctx->s, y) ? 1.0 / trace_microbatches(ctx->s) : 1;
     struct val *one = build_number(ctx->s, false, share, 0), *res[OP_OUT];
     TRY(build_call(ctx, op_find("full"), 1, &one, NULL, &source, res));
     *out = res[0];
@@ -668,6 +690,7 @@ grad_values(const struct call_context *ctx, struct val *y, int n, struct val *co
         if (val_is_variable(x[i])) status = pass_hooks(&w, ctx, x[i]->owner->hooks, x[i]);
         dx[i] = w.grad[x[i]->index].total;
         if (!status && dx[i] && trace_microbatches(ctx->s) > 1) status = trace_rows(ctx, x[i], &dx[i]);
+        if (!status) status = batch_gradient(ctx, x[i], false, &dx[i]);
         w.grad[x[i]->index].total = before; /* restores the total, because the list may contain x[i] twice */
     }
     forget_functions(&w);
@@ -718,6 +741,7 @@ add_to_leaf(const struct sweep *w, const struct call_context *ctx, struct rille_
         TRY(sum_of_pieces(w, ctx, g, &g));
     else if (trace_microbatches(ctx->s) > 1)
         TRY(trace_rows(ctx, t->val, &g));
+    TRY(batch_gradient(ctx, t->val, false, &g));
     if (t->hooks) TRY(own_hooks_call(ctx, t->hooks, 0, &g));
     TRY(suit(ctx, t, &g));
     if (t->grad) TRY(call2(ctx, "add", t->grad->val, g, &g));

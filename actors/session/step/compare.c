@@ -86,16 +86,17 @@ origins_equal(const struct rille_graph *g, const struct rille_graph *h, const st
     return constant ? values_equal(g->s, a->t->val, b->t->val, equal) : values_equal(g->s, a->val, b->val, equal);
 }
 
+/* Returns true if the outcomes are equal. Variables that the traces themselves created are not compared. */
 static bool
 outcomes_equal(const struct outcome *a, const struct outcome *b)
 {
-    return a->kind == b->kind && a->root == b->root && a->t == b->t;
+    return a->kind == b->kind && a->root == b->root && (a->t == b->t || (a->made && b->made));
 }
 
 static bool
 gradients_equal(const struct gradient_state *a, const struct gradient_state *b)
 {
-    return a->t == b->t && a->before == b->before && a->after == b->after;
+    return (a->t == b->t || (a->made && b->made)) && a->before == b->before && a->after == b->after;
 }
 
 static bool

@@ -287,23 +287,27 @@ bind_graph(struct rille_graph *g, int nin, struct rille_tensor *const *in)
 }
 
 static struct val *
-root_value(struct rille_graph *g, int32_t k)
+outcome_value(struct rille_graph *g, const struct outcome *o)
 {
     const struct program *p = g->runner->plan->program;
+    int32_t k = o->root;
     struct type t = ref_type(p, p->root[k].ref);
     if (p->root[k].join) t.dim[0] *= p->pieces;
     store_hold(g->runner->root[k]);
-    return graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
+    struct val *v = graph_leaf(g->s->graph, &t, ref_layout(p, p->root[k].ref), g->runner->root[k]);
+    v->unplaced = o->unplaced;
+    return v;
 }
 
 /* Sets the variable's new version. If the run overwrote the old bytes and nothing else holds the old version, the
  * version object is reused. */
 static void
-take_variable(struct rille_graph *g, struct rille_tensor *t, int32_t k)
+take_variable(struct rille_graph *g, const struct outcome *o)
 {
-    struct val *v = t->val;
+    struct val *v = o->t->val;
+    int32_t k = o->root;
     if (g->runner->donate[k] && v->hold == 1 && v->remembered == 0 && v->store == g->runner->root[k]) return;
-    tensor_rebind(t, root_value(g, k));
+    tensor_rebind(o->t, outcome_value(g, o));
 }
 
 static void
@@ -339,12 +343,12 @@ take_outcomes(struct rille_graph *g, struct rille_tensor **out)
     for (int32_t i = 0; i < g->noutcome; i++) {
         const struct outcome *o = &g->outcome[i];
         if (o->kind == TO_RESULT) {
-            if (!status) status = take_result(g, o, root_value(g, o->root), &out[n++]);
+            if (!status) status = take_result(g, o, outcome_value(g, o), &out[n++]);
         } else if (o->kind == TO_VARIABLE) {
-            take_variable(g, o->t, o->root);
+            take_variable(g, o);
         } else {
             rille_tensor_free(&o->t->grad);
-            o->t->grad = tensor_new(g->s, root_value(g, o->root), true);
+            o->t->grad = tensor_new(g->s, outcome_value(g, o), true);
         }
     }
     for (int32_t i = 0; i < g->variables.ngradient; i++)
@@ -364,6 +368,7 @@ meta_outcomes(struct rille_graph *g, struct rille_tensor **out)
         struct type t = ref_type(p, r);
         if (p->root[g->outcome[i].root].join) t.dim[0] *= p->pieces;
         struct val *v = graph_leaf(g->s->graph, &t, ref_layout(p, r), NULL);
+        v->unplaced = g->outcome[i].unplaced;
         TRY(take_result(g, &g->outcome[i], v, &out[n++]));
     }
     return 0;

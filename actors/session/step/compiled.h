@@ -39,12 +39,15 @@ struct outcome {
     struct rille_tensor *t; /* the variable, by reference; NULL: the outcome is a result */
     /* operator that reduces the joined values of all micro-batches (one row each) to the result; NULL: none */
     const struct op *reduce;
+    bool made;     /* the trace created the variable t */
+    bool unplaced; /* flag of the new value */
 };
 /* Records whether a variable has a gradient before and after the trace. A call requires the state from before the
  * trace, and leaves the state from after the trace. */
 struct gradient_state {
     struct rille_tensor *t; /* the variable, by reference */
     bool before, after;
+    bool made; /* the trace created the variable */
 };
 
 /* The plan of least memory that whatif found on one mesh. A later search with the reported limit starts from this

@@ -188,13 +188,7 @@ classify(struct rille_session *s, struct node *n)
     draws_set(s, n);
     if (n->per_piece && n->op->flags & OP_UPDATE)
         return fail(E_PLAN, "%s: a value of one micro-batch is used in an update, which runs once per batch", n->name);
-    if (n->per_piece && n->after)
-        return fail(
-            E_PLAN,
-            "%s: one operand is a value of one micro-batch, but another is known only after the last micro-batch; use "
-            "micro_batches = 1",
-            n->name);
-    return 0;
+    return n->per_piece && n->after ? microbatch_refuse_late(n) : 0;
 }
 
 /* Creates a variable of zeros, outside the trace, with v's type and layout. The variable will hold the sum of v
@@ -472,7 +466,7 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
         struct call_context ctx = s->context;
         if (out[i]->val->node) ctx.at = out[i]->val->node->line;
         struct outcome *o = &y->outcome[y->n];
-        *o = (struct outcome){.kind = TO_RESULT};
+        *o = (struct outcome){.kind = TO_RESULT, .unplaced = out[i]->val->unplaced};
         TRY(batch_result(&ctx, &r->segments, out[i]->val, &y->val[y->n], &y->join[y->n], &o->reduce));
         y->n++;
     }
@@ -483,14 +477,16 @@ made_by(struct rille_session *s, int nout, struct rille_tensor *const *out, stru
             continue; /* the trace made the variable, so the gradient of the variable belongs to the trace, too */
         if (g && (!e->grad || g != e->grad)) {
             y->val[y->n] = g->val;
-            y->outcome[y->n++] = (struct outcome){.kind = TO_GRADIENT, .t = e->t};
+            y->outcome[y->n++] = (struct outcome){
+                .kind = TO_GRADIENT, .t = e->t, .made = is_made_here(e->t), .unplaced = g->val->unplaced};
         }
     }
     for (int32_t i = 0; i < r->njournal; i++) {
         const struct journal_entry *e = &r->journal[i];
         if (e->t->val == e->val || (s->trace.pieces > 1 && trace_per_microbatch(e->t->val))) continue;
         y->val[y->n] = e->t->val;
-        y->outcome[y->n++] = (struct outcome){.kind = TO_VARIABLE, .t = e->t};
+        y->outcome[y->n++] = (struct outcome){
+            .kind = TO_VARIABLE, .t = e->t, .made = is_made_here(e->t), .unplaced = e->t->val->unplaced};
     }
     return 0;
 }
@@ -679,8 +675,9 @@ graph_counts(struct rille_graph *g, struct rille_session *s)
     g->variables.ngradient = r->njournal;
     g->variables.gradient = ARENA_ARRAY(&g->arena, struct gradient_state, r->njournal + 1);
     for (int32_t i = 0; i < r->njournal; i++)
-        g->variables.gradient[i] = (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
-                                                           r->journal[i].t->grad != NULL};
+        g->variables.gradient[i] =
+            (struct gradient_state){rille_tensor_hold(r->journal[i].t), r->journal[i].had_grad,
+                                    r->journal[i].t->grad != NULL, is_made_here(r->journal[i].t)};
 }
 
 static void

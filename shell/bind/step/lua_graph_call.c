@@ -329,6 +329,18 @@ refuse_batch(lua_State *L, const struct step_call *c)
         (int)c->g->options.micro_batches, lua_tostring(L, -1));
 }
 
+/* Raises the error at the top of the stack: the function accepts the whole batch, but not one micro-batch. Errors of
+ * calls that combine rows of the batch name micro_batches already. */
+static int
+refuse_micro_batch(lua_State *L, const struct step_call *c)
+{
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    if (text && !strstr(text, "micro_batch"))
+        lua_pushfstring(L, "%s (with micro_batches = %d, the function sees the rows of one micro-batch; it accepts the whole batch)",
+                        text, (int)c->g->options.micro_batches);
+    return lua_error(L);
+}
+
 /* Traces the function for a call. If the function fails, raises its error. */
 static struct rille_graph *
 trace_call(lua_State *L, struct step_call *c)
@@ -345,6 +357,7 @@ trace_call(lua_State *L, struct step_call *c)
             if (!failed) return made;
             rille_graph_free(&made);
         } else if (again || !rille_trace_differs(shell_of(L)->session)) {
+            if (c->g->options.micro_batches > 1 && !failed) refuse_micro_batch(L, c);
             lua_error(L);
         }
     }
