@@ -49,7 +49,7 @@ docs:
 	cmake --build --preset release --target docs
 
 install: all
-	cmake --install build/release
+	cmake --install build/release --strip
 
 clean:
 	rm -rf build

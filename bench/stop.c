@@ -114,6 +114,7 @@ exec_both(const struct kcall *k, struct exec *e[2])
     const struct gemm_panel panel = gemm_panel;
     TRY(exec_new(k, DEV_CPU, &e[0]));
     conv_part.flops = gemm_panel.flops = 1e18;
+    conv_part.pass.bytes = conv_part.weights.bytes = INT64_MAX;
     int status = exec_new(k, DEV_CPU, &e[1]);
     conv_part = part;
     gemm_panel = panel;

@@ -31,7 +31,7 @@ file(WRITE ${CMAKE_BINARY_DIR}/module.map "{ global: luaopen_rille; local: *; };
 add_library(rille_lua MODULE $<TARGET_OBJECTS:rille_module>)
 set_target_properties(rille_lua PROPERTIES OUTPUT_NAME rille PREFIX "" LINKER_LANGUAGE C
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lua LINK_DEPENDS ${CMAKE_BINARY_DIR}/module.map)
-target_link_libraries(rille_lua PRIVATE rille_flags ${RILLE_LINKED} PkgConfig::FORMATS m)
+target_link_libraries(rille_lua PRIVATE rille_flags $<IF:$<BOOL:${RILLE_ROCK}>,librille,rille_shared> PkgConfig::FORMATS m)
 target_link_options(rille_lua PRIVATE -Wl,--version-script=${CMAKE_BINARY_DIR}/module.map)
 
 # ---- files for other build systems
@@ -94,10 +94,22 @@ if(lua_modules MATCHES "^\\.\\.")
 endif()
 if(RILLE_ROCK) # files for LuaRocks
   install(TARGETS rille_lua LIBRARY DESTINATION ${lua_modules})
-  set_target_properties(rille rille_shared rille_archive rille_pages PROPERTIES EXCLUDE_FROM_ALL ON)
+  set_target_properties(rille rille_program rille_shared rille_archive rille_pages PROPERTIES EXCLUDE_FROM_ALL ON)
   return()
 endif()
-install(TARGETS rille RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# Program and module find librille.so by relative paths, so that the prefix can be moved.
+add_executable(rille_installed)
+target_link_libraries(rille_installed PRIVATE rille_program rille_module rille_shared)
+file(RELATIVE_PATH from_program /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+set_target_properties(rille_installed PROPERTIES OUTPUT_NAME rille RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/installed
+  INSTALL_RPATH $ORIGIN/${from_program})
+if(IS_ABSOLUTE ${lua_modules})
+  set_target_properties(rille_lua PROPERTIES INSTALL_RPATH ${CMAKE_INSTALL_FULL_LIBDIR})
+else()
+  file(RELATIVE_PATH from_module /${lua_modules} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(rille_lua PROPERTIES INSTALL_RPATH $ORIGIN/${from_module})
+endif()
+install(TARGETS rille_installed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rille_shared EXPORT rille LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS rille_lua LIBRARY DESTINATION ${lua_modules})
 install(FILES ${CMAKE_BINARY_DIR}/librille.a DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -276,7 +276,7 @@ has_row(const char *name)
 int
 main(void)
 {
-    conv_part = (struct conv_part){1e6, 1, 16};
+    conv_part = (struct conv_part){.flops = 1e6, .rows = 1, .channels = 16};
     mean_part_bytes = 4 << 20;
     gemm_panel.flops = 1e6;
     gemm_panel.side = 64;

@@ -228,7 +228,7 @@ int
 main(void)
 {
     for (size_t i = 0; i < countof(table); i++) try_row(&table[i]);
-    conv_part = (struct conv_part){1, 1, 16};
+    conv_part = (struct conv_part){.flops = 1, .rows = 1, .channels = 16};
     mean_part_bytes = 1 << 17;
     for (size_t i = 0; i < countof(in_parts); i++) try_row(&in_parts[i]);
     return done();

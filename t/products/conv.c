@@ -15,10 +15,19 @@ static const struct image {
               {DT_F32, 16, 32, 1, 2}, {DT_F32, 1, 20, 1, 2},   {DT_F32, 2, 3, 1, 1},
               {DT_F32, 4, 6, 1, 1},   {DT_BF16, 17, 20, 1, 1}, {DT_BF16, 17, 20, 1, 2}};
 
+#define ANY                                                                                                            \
+    {                                                                                                                  \
+        INT64_MAX, 0                                                                                                   \
+    }
+
 static const struct split {
     struct conv_part part;
     int threads;
-} splits[] = {{{1e18, 1, 16}, 1}, {{1, 1, 16}, 1}, {{1, 2, 16}, 2}, {{1, 4, 16}, 1}};
+} splits[] = {{{1e18, 1, 16, ANY, ANY}, 1},
+              {{1e18, 1, 16, {1, 0}, {1, 0}}, 1},
+              {{1, 1, 16, ANY, ANY}, 1},
+              {{1, 2, 16, ANY, ANY}, 2},
+              {{1, 4, 16, ANY, ANY}, 1}};
 
 /* Parameters of the window along the rows of the image, which the kernel cuts into bands. Along the columns,
  * stride and dilation are 1; the padding is 1 if the window has two columns, otherwise 0. */
@@ -78,13 +87,17 @@ compute(struct trial *t, const struct split *split)
     return trial_run(t, &t->sample.call, split->threads, t->got, NULL);
 }
 
-/* Returns the number of parts into which the kernel divides a call. There is a part for each band of rows, and for
- * each group of channels or batch of images. Bands have a minimum height, so that bands at the edges contain rows
+/* Returns the number of parts into which the kernel divides a call. If only the caches limit a part, there is a part
+ * for each image that oneDNN reorders. Otherwise there is a part for each band of rows, and for each group of channels
+ * or batch of images. Bands have a minimum height, so that bands at the edges contain rows
  * of the image, not only padding. */
 static int64_t
 parts_of(const struct image *image, const struct window *w, const struct split *split)
 {
-    if (split->part.flops > 1) return 1;
+    if (split->part.flops > 1) {
+        bool reordered = image->dtype == DT_F32 && image->groups == 1 && image->x >= 3 && w->size * image->columns > 1;
+        return reordered && split->part.pass.bytes == 1 ? IMAGES : 1;
+    }
     bool product = w->size * image->columns == 1 && w->stride == 1 && w->padding == 0;
     int64_t turns = image->groups > 1 ? IMAGES * image->groups
                     : product         ? IMAGES

@@ -40,6 +40,10 @@ mkdir "$dir/stage"
 ok "make install takes DESTDIR" env DESTDIR="$dir/stage" cmake --install "$build" --prefix /opt/rille
 mv "$dir/stage/opt/rille" "$dir/prefix"
 cp "$root/examples/embed.c" "$root/t/host/host.c" "$root/t/host/greet.c" "$dir"
+needed() { for file; do readelf -d "$file" | grep 'NEEDED.*\[librille.so.0\]' || return; done; }
+ok "the installed program and the module use librille.so" needed "$dir/prefix/bin/rille" "$dir/prefix/lib/lua/5.4/rille.so"
+core() { (cd "$dir/prefix" && for file in bin/rille lib/librille.so lib/lua/5.4/rille.so; do nm $file | grep -q ' [tT] plan_compile$' && echo $file; done); }
+is "of these three files, librille.so alone contains the core" "$(core)" lib/librille.so
 cd "$dir/prefix/share/rille" || exit 2
 export PKG_CONFIG_PATH=$dir/prefix/lib/pkgconfig
 flags=$(pkg-config --cflags --libs rille) static=$(pkg-config --static --cflags --libs rille)
@@ -92,9 +96,9 @@ ok "a program with rille::static runs" prints "12 3" "$dir/project/build/static"
 
 # ---- the program alone, and modules
 
-cp "$dir/prefix/bin/rille" "$dir/alone"
+cp "$rille" "$dir/alone"
 cd / || exit 2
-ok "the program runs alone, with its Lua modules" prints 2 gone env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
+ok "the program of the build folder runs alone, with its Lua modules" prints 2 gone env -i "$dir/alone" -d cpu:1 -E '#rille.nn.Linear(3, 2).weight'
 lua=$(pkg-config --cflags lua5.4)
 ok "a C module with helpers named like Rille's compiles" cc -shared -fPIC $lua -o "$dir/greet.so" "$dir/greet.c"
 ok "the C module calls its own helpers" prints 1010 env LUA_CPATH="$dir/?.so" "$dir/alone" -d cpu:1 -E '(require "greet")'

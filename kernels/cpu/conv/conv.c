@@ -198,8 +198,11 @@ is_product(const struct attr *a, const struct three *t)
  *   {1, 128, ...}          8 groups                 98 to 102 for all three
  *   {1, 3, 2000, 2000}     7 x 7, stride 2          102 to 103 for all three
  *   {1, 512, 400, 400}     1 x 1                    102 to 106 for all three
- *   {1, 512, 400, 400}     1 x 1, stride 2          71 to 82     114 to 119      88 to 90 */
-struct conv_part conv_part = {7e9, 16, 64};
+ *   {1, 512, 400, 400}     1 x 1, stride 2          71 to 82     114 to 119      88 to 90
+ *
+ * pass, weights: size of a part whose images are reordered, for y and the gradient of x, and for the gradient of the
+ * weights. A run reads or writes the kernel once per part, so a part is larger if the kernel is large. */
+struct conv_part conv_part = {7e9, 16, 64, {128 << 10, 1}, {512 << 10, 4}};
 
 enum { LANES = 16 }; /* number of channels that oneDNN computes together */
 
@@ -277,14 +280,27 @@ cut_channels(struct cut *c, int64_t parts)
     c->parts = (n + c->channels - 1) / c->channels;
 }
 
+/* Returns the number of images per part with which reordered data stays in the caches of `threads` cores. All parts
+ * have about this size, because the last part would overlap the one before it. */
+static int64_t
+cached_images(const struct three *t, const struct conv_near *near, int threads)
+{
+    int64_t n = t->x.dim[0], bytes = (int64_t)dtype_bytes(t->x.dtype);
+    int64_t image = (view_numel(&t->x) + view_numel(&t->y)) / n * bytes, kernel = view_numel(&t->w) * bytes;
+    int64_t most = MAX(MIN(MAX(near->bytes, near->kernels * kernel) / image, n), 1) * threads;
+    int64_t parts = (n + most - 1) / most;
+    return is_transposed_conv(t) && t->x.dtype == DT_F32 ? (n + parts - 1) / parts : n;
+}
+
 static struct cut
-conv_cut(const struct attr *a, const struct three *t, int64_t channels, int threads)
+conv_cut(const struct attr *a, const struct three *t, int64_t channels, const struct conv_near *near, int threads)
 {
     int64_t n = t->x.dim[0], groups = conv_groups(&t->x, &t->w), rows = t->y.dim[2];
     double work = conv_work(a, t, channels), image = work / (double)n;
     struct window w = window_of(a, &t->w, 0);
     struct cut c = {
         MIN(n, MAX((n + conv_parts(work) - 1) / conv_parts(work), threads)), rows, groups, channels, 1, 1, false};
+    c.images = MIN(c.images, cached_images(t, near, threads));
     if (image * (double)c.images <= conv_part.flops) return c;
     if (groups > 1 || is_product(a, t)) c.images = 1;
     if (groups > 1) cut_groups(&c, groups, conv_parts(image));
@@ -546,7 +562,8 @@ conv_fill(const struct kcall *k, const struct pass *pass, const struct three *wh
 static int
 conv_new(const struct kcall *k, const struct pass *pass, const struct three *whole, void **state, size_t *scratch_bytes)
 {
-    struct cut c = conv_cut(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], k->threads);
+    struct cut c =
+        conv_cut(k->call->attr, whole, (pass->back ? whole->x : whole->y).dim[1], &conv_part.pass, k->threads);
     struct conv *conv = must_alloc(sizeof *conv + (size_t)c.bands * sizeof conv->prim[0]);
     *scratch_bytes = 0;
     int status = conv_fill(k, pass, whole, &c, conv, scratch_bytes);
@@ -654,7 +671,7 @@ int
 conv_w_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
 {
     struct three whole = {k->in[X], k->out[0], k->in[DY]};
-    struct cut cut = conv_cut(k->call->attr, &whole, whole.w.dim[0], k->threads);
+    struct cut cut = conv_cut(k->call->attr, &whole, whole.w.dim[0], &conv_part.weights, k->threads);
     int64_t n = 2 * cut.bands;
     struct conv_w *c = must_alloc(sizeof *c + (size_t)n * sizeof c->prim[0]);
     c->cut = cut;

@@ -7,10 +7,16 @@
 
 /* Limits on the work of a convolution between two checks whether the run was stopped. A convolution of more than
  * `flops` operations is computed in parts of about `flops`. A part has some of the images, a band of at least
- * `rows` rows, and a multiple of `channels` channels. Tests lower the limits. */
+ * `rows` rows, and a multiple of `channels` channels. Tests lower the limits.
+ *
+ * If images are reordered, a part has at most so many images that image and result of one thread have the size
+ * `bytes`, or the size of `kernels` kernels, so that the reordered data stays in the caches. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;
+    struct conv_near {
+        int64_t bytes, kernels;
+    } pass, weights;
 } conv_part;
 
 /* Maximum bytes of one image and its result together, for average pooling on oneDNN. Larger images use pool.c. Tests
