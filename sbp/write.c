@@ -63,6 +63,12 @@ rule_keep(const struct call *c, int axis, struct str *rule)
 }
 
 int
+rule_keep_axis(const struct call *c, struct str *rule)
+{
+    return rule_keep(c, (int)c->attr[0].i, rule);
+}
+
+int
 rule_same(const struct call *c, struct str *rule)
 {
     return rule_keep(c, -1, rule);

@@ -13,6 +13,8 @@ struct str;
 
 /* Writes the rule "ab[c]->ab[c]": every operand has the dimensions of in[0], and `axis` stays unsplit. */
 int rule_keep(const struct call *c, int axis, struct str *rule);
+/* Writes this rule for the axis that attribute 0 contains. */
+int rule_keep_axis(const struct call *c, struct str *rule);
 /* Writes the rule that broadcasts all operands as NumPy does. E_SHAPE: sizes differ, and none of them is 1. */
 int rule_broadcast(const struct call *c, struct str *rule);
 /* Writes the rule that reduces axes of in[0]; naxes 0: all axes. */

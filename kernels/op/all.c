@@ -17,8 +17,6 @@ build(struct build *b, const struct call *c, struct val *const *in, struct val *
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
-
 const struct op op_all = {
     .name = "all",
     .doc = "y = (all x != 0 over axis)",
@@ -33,6 +31,6 @@ const struct op op_all = {
     .build = build,
     .host.folds = RED_MIN,
     .host.ref = reduce_ref,
-    .host.kernel = variants,
+    .host.kernel = reduce_variants,
     .sample = {"bool{4,6}", "bool{4,6} axis=1", "bool{2,3,5} axis=0,2 keepdim=1", "bool{3,0} axis=1"},
 };

@@ -7,13 +7,6 @@ REALS({ return x[0]; });
 
 INTEGERS({ return x[0]; });
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    UNUSED(b);
-    if (b_wants(n, 0)) din[0] = dout[0];
-}
-
 const struct op op_contiguous = {
     .name = "contiguous",
     .doc = "y = x",
@@ -21,7 +14,7 @@ const struct op op_contiguous = {
     .shape.make_rule = rule_same,
     .partial.linear = "0",
     .partial.increasing = "0",
-    .grad.build = grad,
+    .grad.build = b_same_grad,
     .eltwise = {.f = reals, .i = integers, .f_text = reals_text, .i_text = integers_text, .tile = TILE_COPY},
     .flags = OP_ELTWISE | OP_HIDDEN,
     .sample = {"f32{4,6}", "i64{5}", "bf16{3,2}"},

@@ -18,14 +18,6 @@ enum { X, W, BIAS };
 
 /* ---- functions shared with the gradients of conv2d ---- */
 
-/* Returns entry i (0: height, 1: width) of an attribute that has one or two numbers; one number counts for both.
- * Returns by_default if the attribute is empty. */
-static int64_t
-conv_pair(const struct attr *a, int i, int64_t by_default)
-{
-    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
-}
-
 /* Fails with E_ATTR unless lists have at most two entries, and strides, dilations and groups are positive. */
 static int
 conv_check(const struct call *c)
@@ -48,8 +40,8 @@ conv_check(const struct call *c)
 static int64_t
 conv_size(const struct attr *attr, int i, int64_t n, int64_t k)
 {
-    int64_t stride = conv_pair(&attr[CONV_STRIDE], i, 1), extent = n + 2 * conv_pair(&attr[CONV_PADDING], i, 0);
-    int64_t reach = (k - 1) * conv_pair(&attr[CONV_DILATION], i, 1) + 1;
+    int64_t stride = attr_pair(&attr[CONV_STRIDE], i, 1), extent = n + 2 * attr_pair(&attr[CONV_PADDING], i, 0);
+    int64_t reach = (k - 1) * attr_pair(&attr[CONV_DILATION], i, 1) + 1;
     return extent < reach ? -1 : (extent - reach) / stride + 1;
 }
 
@@ -57,9 +49,9 @@ void
 conv_windows(const struct attr *attr, struct convolution *w)
 {
     for (int i = 0; i < 2; i++) {
-        w->stride[i] = conv_pair(&attr[CONV_STRIDE], i, 1);
-        w->padding[i] = conv_pair(&attr[CONV_PADDING], i, 0);
-        w->dilation[i] = conv_pair(&attr[CONV_DILATION], i, 1);
+        w->stride[i] = attr_pair(&attr[CONV_STRIDE], i, 1);
+        w->padding[i] = attr_pair(&attr[CONV_PADDING], i, 0);
+        w->dilation[i] = attr_pair(&attr[CONV_DILATION], i, 1);
     }
 }
 
@@ -165,8 +157,8 @@ infer(const struct call *c, int64_t *size)
             return call_fail(E_SHAPE, c,
                              "in dimension %d, the kernel must not exceed the padded image, %lld, found %lld; add "
                              "padding or use a smaller kernel",
-                             2 + i, (long long)(x->dim[2 + i] + 2 * conv_pair(&c->attr[CONV_PADDING], i, 0)),
-                             (long long)((w->dim[2 + i] - 1) * conv_pair(&c->attr[CONV_DILATION], i, 1) + 1));
+                             2 + i, (long long)(x->dim[2 + i] + 2 * attr_pair(&c->attr[CONV_PADDING], i, 0)),
+                             (long long)((w->dim[2 + i] - 1) * attr_pair(&c->attr[CONV_DILATION], i, 1) + 1));
     }
     if (groups > 1) { /* letters g and o form the merged dimension of output channels */
         *size++ = groups;

@@ -91,8 +91,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     }
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 static const char line[] = BODY({
     const int64_t label = x1(0);
     const double s = c->attr[LABEL_SMOOTHING].f;
@@ -120,7 +118,7 @@ const struct op op_cross_entropy_grad = {
     .gpu.line = line,
     .gpu.line_dims = ce_line_dims,
     .host.lines = lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4} f32{4} f32{4}",
                "f32{2,5,3} i32{2,3}<5 f32{2,3} f32{2,3} f32{2,3} label_smoothing=0.25",

@@ -100,8 +100,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, DAT)) din[DAT] = b_cast(b, b_sum(b, times(b, n, h, zeros, ones), &axis, 1, false), dat->type.dtype);
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 static const char line[] = CE_LINE({
     const double m = x2(0), dsum = x3(0), dat = x4(0), s = c->attr[LABEL_SMOOTHING].f;
     each([&](element i) {
@@ -129,7 +127,7 @@ const struct op op_cross_entropy_parts_grad = {
     .gpu.line_dims = ce_line_dims,
     .gpu.by_position = 1 << LABELS,
     .host.lines = lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} i64{4}<6 f32{4}>2 f32{4} f32{4}",
                "f32{2,5,3} i32{2,3}<5 f32{2,3}>2 f32{2,3} f32{2,3} label_smoothing=0.25",

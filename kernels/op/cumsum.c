@@ -10,12 +10,6 @@ extern const struct op op_cumsum;
 
 enum { AXIS, REVERSE };
 
-static int
-rule(const struct call *c, struct str *rule)
-{
-    return rule_keep(c, (int)c->attr[AXIS].i, rule);
-}
-
 /* Adds integers modulo 2^64, as sum does. */
 static int64_t
 integer_sum(int64_t a, int64_t x)
@@ -267,7 +261,7 @@ const struct op op_cumsum = {
     .in = {{"x"}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension to sum along"},
              [REVERSE] = {"reverse", ATTR_BOOL, .doc = "sum from the last element to the first"}},
-    .shape.make_rule = rule,
+    .shape.make_rule = rule_keep_axis,
     .shape.dtype = OUT_SUM,
     .partial.linear = "0",
     .grad.build = grad,

@@ -83,8 +83,6 @@ exp_sum_lines(const struct kcall *k, struct line_call *c)
     return lines_over(&k->in[0], gone, &c->l);
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
@@ -113,7 +111,7 @@ const struct op op_exp_sum = {
     .gpu.line = line,
     .gpu.line_dims = reduced_dims,
     .host.lines = exp_sum_lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_HIDDEN | OP_UNPLACED,
     .sample = {"f32{4,6} f32{4,1} axis=1", "f32{2,3,5} f32{1,3,1} axis=0,2", "f32{7} f32{1}",
                "f32{3,1500} f32{3,1} axis=1"},

@@ -219,12 +219,6 @@ static const char element[] = BODY({
     return x0(from);
 });
 
-static void
-allows(const struct kcall *k, struct allowed *a)
-{
-    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->in[0].global[axis_of(k->call)]};
-}
-
 const struct op op_gather = {
     .name = "gather",
     .doc = "y[i, j] = x[i, ids[i, j]], the position along axis",
@@ -243,7 +237,7 @@ const struct op op_gather = {
     .grad.saves = "01",
     .host.ref = ref,
     .gpu.element = element,
-    .host.allows = allows,
+    .host.allows = lookup_allows_axis,
     .host.say = say,
     .host.kernel = variants,
     .flops = flops_of_copy,

@@ -214,12 +214,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 2) && dout[0]) din[2] = b_call(b, &op_gather, 2, (struct val *[]){dout[0], n->in[1]}, n->attr);
 }
 
-static double
-flops(const struct call *c)
-{
-    return (double)type_numel(&c->in[2]);
-}
-
 static const struct kernel_variant variants[] = {
     {"lines", .dense_in = true, .accepts = accepts_lines, .prepare = prepare_lines, .run = run_lines},
     {"simple", .dense_in = true, .accepts = accepts, .prepare = prepare, .run = run},
@@ -256,7 +250,7 @@ const struct op op_gather_grad = {
     .host.kernel = variants,
     .host.say = say,
     .flags = OP_HIDDEN,
-    .flops = flops,
+    .flops = lookup_flops,
     .sample = {"f32{4,6} i64{4,3}<6 f32{4,3} axis=1", "f32{5,4} i64{7,2}<5 f32{7,2} axis=0",
                "i64{2,3,4} i32{1,5,4}<3 i64{1,5,4} axis=1"},
 };

@@ -8,14 +8,6 @@
 extern const struct op op_index_add_to, op_index_select;
 
 static int
-rule(const struct call *c, struct str *rule)
-{
-    struct lookup_text t = lookup_text(&c->in[0], &c->in[1], axis_of(c));
-    str_addf(rule, "%s,%s,%s->%s", t.x, t.ids, t.out, t.x);
-    return 0;
-}
-
-static int
 ref(const struct kcall *k)
 {
     lookup_find(k);
@@ -69,7 +61,7 @@ const struct op op_index_add = {
     .doc = "y[.., v, ..] = sum of src[.., j, ..] over all j with ids[j] = v, along axis; of like's shape",
     .in = {{"like"}, {"ids", IN_INDEX}, {"src", IN_FLOAT}},
     .attr = {{"axis", ATTR_INT, ATTR_REQUIRED | ATTR_AXIS, .doc = "dimension that ids index"}},
-    .shape.make_rule = rule,
+    .shape.make_rule = lookup_put_rule,
     .shape.dtype = OUT_IN0,
     .partial.linear = "2",
     .partial.reduce = RED_SUM,

@@ -52,12 +52,6 @@ static const char element[] = BODY({
     return from[axis] >= 0 && from[axis] < dim0(axis) ? x0(from) : 0;
 });
 
-static void
-allows(const struct kcall *k, struct allowed *a)
-{
-    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->in[0].global[axis_of(k->call)]};
-}
-
 const struct op op_index_select = {
     .name = "index_select",
     .doc = "y[.., j, ..] = x[.., ids[j], ..], along axis",
@@ -76,7 +70,7 @@ const struct op op_index_select = {
     .grad.saves = "01",
     .host.ref = ref,
     .gpu.element = element,
-    .host.allows = allows,
+    .host.allows = lookup_allows_axis,
     .host.say = say,
     .host.kernel = kernel_direct,
     .flops = flops_of_copy,

@@ -14,8 +14,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_along(b, x, b_cast(b, b_keepdim(b, n, dout[0]), x->type.dtype));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
-
 const struct op op_line_sum = {
     .name = "line_sum",
     .doc = "y = sum of x over axis",
@@ -31,7 +29,7 @@ const struct op op_line_sum = {
     .grad.saves = "0",
     .host.folds = RED_SUM,
     .host.ref = reduce_ref,
-    .host.kernel = variants,
+    .host.kernel = reduce_variants,
     .flags = OP_HIDDEN,
     .sample = {"f32{4,6} axis=1 keepdim=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,17} axis=1",
                "f32{3,4} axis=1 dtype=f64"},

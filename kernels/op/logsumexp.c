@@ -179,8 +179,6 @@ lines(const struct kcall *k, struct line_call *c)
     return lines_over(&k->in[0], gone, &c->l);
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 /* Builds dx = dy e^(x - y) / (sum of e^(x - y)). The divisor is 1 except for the rounding error of y, which affects
  * all digits of dx if y is far from 0. If x has an infinity, the sum is NaN and is replaced by 1; the dx of finite
  * elements is then 0. */
@@ -217,7 +215,7 @@ const struct op op_logsumexp = {
     .gpu.line = line,
     .gpu.line_dims = reduced_dims,
     .host.lines = lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "f32{7}", "f32{3,1500} axis=1"},
 };

@@ -5,14 +5,6 @@
 
 enum { AXIS, KEEPDIM };
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    if (b_wants(n, 0)) din[0] = b_share(b, n, dout[0]);
-}
-
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
-
 const struct op op_min = {
     .name = "min",
     .doc = "y = min of x over axis",
@@ -25,11 +17,11 @@ const struct op op_min = {
     .shape.dtype = OUT_IN0,
     .partial.increasing = "0",
     .partial.reduce = RED_MIN,
-    .grad.build = grad,
+    .grad.build = b_share_grad,
     .grad.saves = "0a",
     .host.folds = RED_MIN,
     .host.ref = reduce_ref,
-    .host.kernel = variants,
+    .host.kernel = reduce_variants,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0"},
     .flags = OP_UNPLACED,
 };

@@ -20,8 +20,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_mul(b, b_unreduce(b, n, dout[0]), b_call3(b, &op_prod_others, x, rest, count));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
-
 const struct op op_prod = {
     .name = "prod",
     .doc = "y = product of x over axis",
@@ -34,7 +32,7 @@ const struct op op_prod = {
     .grad.saves = "0",
     .host.folds = RED_PROD,
     .host.ref = reduce_ref,
-    .host.kernel = variants,
+    .host.kernel = reduce_variants,
     .flags = OP_WIDE,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4}<4 axis=0"},
 };

@@ -15,18 +15,12 @@
 enum { X, AT, SRC };
 
 static int
-put_axis(const struct call *c)
-{
-    return (int)c->attr[0].i;
-}
-
-static int
 rule(const struct call *c, struct str *rule)
 {
     struct str x = {0}, src = {0};
     char other = letter(c->in[X].ndim);
     for (int d = 0; d < c->in[X].ndim; d++) {
-        bool axis = d == put_axis(c);
+        bool axis = d == axis_of(c);
         str_addf(&x, axis ? "[%c]" : "%c", letter(d));
         str_addf(&src, axis ? "[%c]" : "%c", axis ? other : letter(d));
     }
@@ -41,7 +35,7 @@ infer(const struct call *c, int64_t *size)
 {
     UNUSED(size);
     const struct type *x = &c->in[X], *at = &c->in[AT], *src = &c->in[SRC];
-    int axis = put_axis(c);
+    int axis = axis_of(c);
     if (axis == 0) return call_fail(E_SHAPE, c, "axis must be at least 1, because dimension 0 is the rows, found 0");
     if (at->ndim != 2 || at->dim[0] != x->dim[0])
         return call_fail(E_SHAPE, c, "at must be {%lld, n}: positions for each row of x", (long long)x->dim[0]);
@@ -61,7 +55,7 @@ static void
 put(const struct kcall *k, size_t bytes)
 {
     const struct view *x = &k->in[X], *at = &k->in[AT], *src = &k->in[SRC];
-    int axis = put_axis(k->call);
+    int axis = axis_of(k->call);
     int64_t outer = 1, inner = (int64_t)bytes, size = x->dim[axis], n = src->dim[axis];
     for (int d = 1; d < axis; d++) outer *= x->dim[d];
     for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];

@@ -73,13 +73,6 @@ fold(const struct call *c, struct val *x, const struct node *before)
     return back ? before->in[0] : NULL;
 }
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    const struct type *x = &n->in[0]->type;
-    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
-}
-
 const struct op op_reshape = {
     .name = "reshape",
     .doc = "y = x in another shape, row-major order kept",
@@ -92,7 +85,7 @@ const struct op op_reshape = {
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",
     .partial.increasing = "0",
-    .grad.build = grad,
+    .grad.build = b_reshape_grad,
     .rewrite.fold = fold,
     .host.view = view,
     .flags = OP_VIEW,

@@ -9,12 +9,6 @@
 enum { AXIS };
 
 static int
-rule(const struct call *c, struct str *rule)
-{
-    return rule_keep(c, (int)c->attr[AXIS].i, rule);
-}
-
-static int
 ref(const struct kcall *k)
 {
     struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
@@ -66,8 +60,6 @@ split_form(struct build *b, const struct call *c, struct val *const *in, struct 
     return b->failed ? (int)err_last() : 0;
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 static const char line[] = BODY({
     const auto x = held([&](element i) { return x0(i); });
     const real most = fold<greatest>((double)-INFINITY, x);
@@ -81,7 +73,7 @@ const struct op op_softmax = {
     .source = "Bridle 1990",
     .in = {{"x", IN_FLOAT}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension that sums to 1"}},
-    .shape.make_rule = rule,
+    .shape.make_rule = rule_keep_axis,
     .shape.dtype = OUT_IN0,
     .grad.build = grad,
     .split_form = split_form,
@@ -89,7 +81,7 @@ const struct op op_softmax = {
     .host.ref = ref,
     .gpu.line = line,
     .host.lines = lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_WIDE | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6}", "f32{2,3,5} axis=1", "f32{3,17}", "bf16{4,7} axis=0"},
 };

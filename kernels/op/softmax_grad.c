@@ -4,12 +4,6 @@
 enum { AXIS };
 
 static int
-rule(const struct call *c, struct str *rule)
-{
-    return rule_keep(c, (int)c->attr[AXIS].i, rule);
-}
-
-static int
 ref(const struct kcall *k)
 {
     struct lines l = lines_of(&k->in[0], (int)k->call->attr[AXIS].i);
@@ -58,8 +52,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     din[0] = b_sub(b, b_mul(b, h, b_sub(b, dy, inner)), b_mul(b, dy, outer));
 }
 
-static const struct kernel_variant variants[] = {LINES_ROW, {NULL}};
-
 static const char line[] = BODY({
     const auto y = held([&](element i) { return x0(i); });
     const auto g = held([&](element i) { return x1(i); });
@@ -72,14 +64,14 @@ const struct op op_softmax_grad = {
     .doc = "dx = y (dy - sum over axis of y dy)",
     .in = {{"y", IN_FLOAT}, {"dy", IN_FLOAT}},
     .attr = {[AXIS] = {"axis", ATTR_INT, ATTR_AXIS, .i = -1, .doc = "dimension that sums to 1"}},
-    .shape.make_rule = rule,
+    .shape.make_rule = rule_keep_axis,
     .partial.linear = "1",
     .grad.build = grad,
     .grad.saves = "01",
     .host.ref = ref,
     .gpu.line = line,
     .host.lines = lines,
-    .host.kernel = variants,
+    .host.kernel = lines_variants,
     .flags = OP_HIDDEN | OP_UNPLACED | OP_LEADS,
     .sample = {"f32{4,6} f32{4,6}", "f32{2,3,5} f32{2,3,5} axis=1", "bf16{2,17} bf16{2,17}"},
 };

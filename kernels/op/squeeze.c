@@ -31,13 +31,6 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    const struct type *x = &n->in[0]->type;
-    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
-}
-
 const struct op op_squeeze = {
     .name = "squeeze",
     .doc = "y = x without dimensions of size 1",
@@ -49,7 +42,7 @@ const struct op op_squeeze = {
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",
     .partial.increasing = "0",
-    .grad.build = grad,
+    .grad.build = b_reshape_grad,
     .host.view = view,
     .flags = OP_VIEW,
     .sample = {"f32{4,1,6}", "f32{1,4,1} axis=0", "i64{2,3} axis=1"},

@@ -20,8 +20,6 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_unreduce(b, n, b_cast(b, dout[0], n->in[0]->type.dtype));
 }
 
-static const struct kernel_variant variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
-
 const struct op op_sum = {
     .name = "sum",
     .doc = "y = sum of x over axis",
@@ -40,7 +38,7 @@ const struct op op_sum = {
     .rewrite.unrounded = b_unrounded,
     .host.folds = RED_SUM,
     .host.ref = reduce_ref,
-    .host.kernel = variants,
+    .host.kernel = reduce_variants,
     .flags = OP_WIDE | OP_UNPLACED,
     .sample = {"f32{4,6}", "f32{4,6} axis=1", "f32{2,3,5} axis=0,2 keepdim=1", "i32{3,4} axis=0", "bool{4,6} axis=1",
                "f32{3,0} axis=1", "bf16{4,6} axis=1 dtype=f32", "f16{2,3,5} axis=0,2 dtype=f32"},

@@ -15,13 +15,6 @@ ref(const struct kcall *k)
     return 0;
 }
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    UNUSED(b);
-    if (b_wants(n, 0)) din[0] = dout[0];
-}
-
 const struct op op_to_global = {
     .name = "to_global",
     .doc = "y = x on another placement or in another layout",
@@ -29,7 +22,7 @@ const struct op op_to_global = {
     .shape.make_rule = rule_same,
     .partial.linear = "0",
     .partial.increasing = "0",
-    .grad.build = grad,
+    .grad.build = b_same_grad,
     .host.ref = ref,
     .flags = OP_MOVE,
     .sample = {"f32{4,6}", "i64{5}"},

@@ -25,13 +25,6 @@ view(const struct call *c, const struct view *in, struct view *out, int64_t *ski
     return 0;
 }
 
-static void
-grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
-{
-    const struct type *x = &n->in[0]->type;
-    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
-}
-
 const struct op op_unsqueeze = {
     .name = "unsqueeze",
     .doc = "y = x with a dimension of size 1 at axis",
@@ -45,7 +38,7 @@ const struct op op_unsqueeze = {
     .shape.dtype = OUT_IN0,
     .partial.linear = "0",
     .partial.increasing = "0",
-    .grad.build = grad,
+    .grad.build = b_reshape_grad,
     .host.view = view,
     .flags = OP_VIEW,
     .sample = {"f32{4,6} axis=1", "i64{5} axis=1", "f32{} axis=0"},

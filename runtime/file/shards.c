@@ -26,25 +26,17 @@ file_json(const struct shard_file *f)
 }
 
 static json_t *
-numbers_json(const int64_t *v, int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(v[i]));
-    return list;
-}
-
-static json_t *
 value_json(const struct shard_value *v)
 {
     json_t *parts = json_array();
     for (int32_t i = 0; i < v->npart; i++) {
         const struct shard_part *p = &v->part[i];
         json_array_append_new(parts, json_pack("{s:i, s:I, s:o, s:o}", "file", (int)p->file, "at", (json_int_t)p->at,
-                                               "lo", numbers_json(p->box.lo, v->type.ndim), "hi",
-                                               numbers_json(p->box.hi, v->type.ndim)));
+                                               "lo", json_numbers(p->box.lo, v->type.ndim), "hi",
+                                               json_numbers(p->box.hi, v->type.ndim)));
     }
     return json_pack("{s:s, s:o, s:o}", "dtype", safetensors_dtype(v->type.dtype), "shape",
-                     numbers_json(v->type.dim, v->type.ndim), "parts", parts);
+                     json_numbers(v->type.dim, v->type.ndim), "parts", parts);
 }
 
 int

@@ -429,8 +429,8 @@ cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra)
     return c;
 }
 
-static void *
-duplicate_table(const void *p, size_t bytes)
+void *
+cfn_dup(const void *p, size_t bytes)
 {
     void *to = must_alloc(MAX(bytes, 1));
     if (bytes) memcpy(to, p, bytes);
@@ -440,25 +440,25 @@ duplicate_table(const void *p, size_t bytes)
 struct cfn *
 cfn_copy(const struct cfn *from)
 {
-    struct cfn *c = duplicate_table(from, sizeof *from);
-    c->var = duplicate_table(from->var, sizeof *c->var * (size_t)c->nvar);
-    c->rank = duplicate_table(from->rank, sizeof *c->rank * (size_t)c->nvar);
+    struct cfn *c = cfn_dup(from, sizeof *from);
+    c->var = cfn_dup(from->var, sizeof *c->var * (size_t)c->nvar);
+    c->rank = cfn_dup(from->rank, sizeof *c->rank * (size_t)c->nvar);
     c->capacity = MAX(1, c->nedge);
     work_add(4 * EACH * (int64_t)c->nvar + 3 * EACH * (int64_t)c->nedge);
-    c->edge = duplicate_table(from->edge, sizeof *c->edge * (size_t)c->nedge);
+    c->edge = cfn_dup(from->edge, sizeof *c->edge * (size_t)c->nedge);
     for (int32_t i = 0; i < c->nvar; i++) {
         struct cfn_var *v = &c->var[i];
-        v->cost = duplicate_table(v->cost, sizeof *v->cost * (size_t)v->n);
-        v->value = duplicate_table(v->value, sizeof *v->value * (size_t)v->n);
+        v->cost = cfn_dup(v->cost, sizeof *v->cost * (size_t)v->n);
+        v->value = cfn_dup(v->value, sizeof *v->value * (size_t)v->n);
         v->capacity = v->nedge;
-        v->edge = duplicate_table(v->edge, sizeof *v->edge * (size_t)v->nedge);
+        v->edge = cfn_dup(v->edge, sizeof *v->edge * (size_t)v->nedge);
     }
     for (int32_t k = 0; k < c->nedge; k++) {
         struct cfn_edge *e = &c->edge[k];
         if (!e->table) continue;
         e->table->nref++;
-        e->to_u = duplicate_table(e->to_u, sizeof *e->to_u * (size_t)c->var[e->u].n);
-        e->to_v = duplicate_table(e->to_v, sizeof *e->to_v * (size_t)c->var[e->v].n);
+        e->to_u = cfn_dup(e->to_u, sizeof *e->to_u * (size_t)c->var[e->u].n);
+        e->to_v = cfn_dup(e->to_v, sizeof *e->to_v * (size_t)c->var[e->v].n);
     }
     return c;
 }

@@ -61,6 +61,8 @@ struct cfn {
 /* Makes a network from a checked net; the caller frees it. extra: scaled costs, added to the candidates by node;
  * NULL: none. */
 struct cfn *cfn_new(const struct net *n, int64_t scale, const int64_t *const *extra);
+/* Returns a copy of a block of memory, which the caller frees. */
+void *cfn_dup(const void *p, size_t bytes);
 /* Copies a network. The copy records its steps in the trail of c. */
 struct cfn *cfn_copy(const struct cfn *c);
 void cfn_free(struct cfn **c);

@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *
-keep_bytes(const void *p, size_t bytes)
-{
-    void *to = must_alloc(MAX(bytes, 1));
-    if (bytes) memcpy(to, p, bytes);
-    return to;
-}
-
 void
 trail_gone(struct trail *t, const struct cfn *c, int32_t v)
 {
@@ -21,15 +13,15 @@ trail_gone(struct trail *t, const struct cfn *c, int32_t v)
     GROW(t->gone, t->ngone + 1, t->capacity);
     struct gone *g = &t->gone[t->ngone++];
     *g = (struct gone){.v = v, .n = x->n, .nedge = x->n > 1 ? x->nedge : 0};
-    g->cost = keep_bytes(x->cost, sizeof *x->cost * (size_t)x->n);
-    g->value = keep_bytes(x->value, sizeof *x->value * (size_t)x->n);
+    g->cost = cfn_dup(x->cost, sizeof *x->cost * (size_t)x->n);
+    g->value = cfn_dup(x->value, sizeof *x->value * (size_t)x->n);
     g->edge = must_alloc(MAX(1, sizeof *g->edge * (size_t)g->nedge));
     for (int32_t k = 0; k < g->nedge; k++) {
         const struct cfn_edge *e = &c->edge[x->edge[k]];
         const struct cfn_var *o = &c->var[edge_other(e, v)];
         e->table->nref++;
         g->edge[k] = (struct gone_edge){.other = edge_other(e, v), .n = o->n, .table = e->table, .first = e->u == v};
-        g->edge[k].value = keep_bytes(o->value, sizeof *o->value * (size_t)o->n);
+        g->edge[k].value = cfn_dup(o->value, sizeof *o->value * (size_t)o->n);
     }
 }
 

@@ -15,18 +15,12 @@
  * there are at most MOST_SWEEPS sweeps. */
 enum { SWEEPS = 24, MOST_SWEEPS = 400, PART = 1000 };
 
-static bool
-regret_stops(const struct solve_options *o)
-{
-    return o->stop && o->stop(o->arg);
-}
-
 /* Raises the dual's bound by sweeps, until a round gains little. */
 static void
 regret_raise(struct dual *d, const struct regrets *r)
 {
     int64_t before = -NET_NEVER, cost = r->solved->cost * d->c->scale;
-    for (int k = 0; k < MOST_SWEEPS && !regret_stops(r->o); k += SWEEPS) {
+    for (int k = 0; k < MOST_SWEEPS && !solve_stops(r->o); k += SWEEPS) {
         dual_sweep(d, SWEEPS);
         dual_bound(d);
         if (d->bound >= cost || d->bound - before <= (cost - before) / PART) return;
@@ -77,7 +71,7 @@ regrets_begin(struct regrets *r, const struct net *n, const struct solved *s, co
 {
     *r = (struct regrets){.net = n, .solved = s, .o = o, .low = low, .high = high};
     for (int32_t i = 0; i < n->nnode; i++) memset(low[i], 0, sizeof *low[i] * (size_t)n->node[i].ncand);
-    if (regret_stops(o) || !fold_begin(&r->folded, n, cfn_scale(n))) return;
+    if (solve_stops(o) || !fold_begin(&r->folded, n, cfn_scale(n))) return;
     struct trail none = {0};
     struct dual d;
     struct cfn *c = r->folded.c;
@@ -221,9 +215,9 @@ bound_rising(struct regrets *r)
 {
     enum { FIRST = 2048, SMALL = 1 << 8, LARGE = 1 << 18, ENTRIES = 10000000 };
     int64_t most = most_open(r);
-    for (int64_t high = 1 + r->solved->cost / FIRST; most > 0 && !regret_stops(r->o); high *= 2) {
+    for (int64_t high = 1 + r->solved->cost / FIRST; most > 0 && !solve_stops(r->o); high *= 2) {
         int64_t entries = ENTRIES;
-        for (int64_t size = SMALL; size <= LARGE && !regret_stops(r->o); size *= 4)
+        for (int64_t size = SMALL; size <= LARGE && !solve_stops(r->o); size *= 4)
             if (!bound_all(r, MIN(high, most), size, &entries)) break;
         if (high >= most) return;
         most = most_open(r);
@@ -257,7 +251,7 @@ regrets_find(struct regrets *r)
         for (int32_t k = 0; k < r->net->node[i].ncand; k++)
             if (r->low[i][k] < r->high[i][k]) open[n++] = (struct open_one){r->high[i][k], i, k};
     if (n) qsort(open, (size_t)n, sizeof *open, by_high);
-    for (int64_t at = 0; at < n && !regret_stops(r->o); at++) {
+    for (int64_t at = 0; at < n && !solve_stops(r->o); at++) {
         const struct open_one *x = &open[at];
         if (r->low[x->node][x->k] < r->high[x->node][x->k]) find_one(r, x->node, x->k);
     }

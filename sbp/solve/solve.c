@@ -26,7 +26,7 @@ enum {
 
 /* ---- solving a net without a memory limit ---- */
 
-static bool
+bool
 solve_stops(const struct solve_options *o)
 {
     return o->stop && o->stop(o->arg);

@@ -35,6 +35,8 @@ struct solved {
     int32_t ntime;  /* number of times at which the proof counts bytes */
     int64_t *price; /* by time: price of a byte (limit.h); NULL: no limit, or one that every choice meets */
 };
+/* Returns true if the caller's function stop() ends the search. */
+bool solve_stops(const struct solve_options *o);
 /* Solves a net. E_PLAN: the net is invalid, no choice is possible, stop() ended the search before the first choice,
  * or no choice within the memory limit was found. In the last case the text ends with the least peak found, and
  * gives a lower bound on every peak. */

@@ -210,6 +210,18 @@ function tap.with(t, ...)
   return copy
 end
 
+-- Returns the values of tensors with any layouts as a list of tables.
+function tap.values(...)
+  return tap.list({...}, function(t) return t:to_global{placement = t.placement, sbp = "B"}:totable() end)
+end
+
+-- Returns a class of modules.
+function tap.class(name, init, forward)
+  local class = require("rille").nn.Module:extend(name)
+  class.init, class.forward = init, forward
+  return class
+end
+
 -- Returns the ranks {0, 1, ... n - 1}. tap.numel returns the number of elements of a shape.
 function tap.ranks(n) return tap.list(n, function(i) return i - 1 end) end
 function tap.numel(shape)

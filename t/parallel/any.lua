@@ -12,11 +12,6 @@ local P22, P24 = mesh{{0, 1}, {2, 3}}, mesh{{0, 1, 2, 3}, {4, 5, 6, 7}}
 local P222 = mesh{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}
 local B = 8 -- number of rows of a batch
 
-local function class(name, init, forward)
-  local c = nn.Module:extend(name)
-  c.init, c.forward = init, forward
-  return c
-end
 local function normal(...) return rille.randn({...}, {dtype = "f64"}) end
 local function parameter(...) return rille.randn({...}, {dtype = "f64"}):mul(0.3):detach():requires_grad_(true) end
 local function label(n) return rille.randint(0, n, {B}) end
@@ -24,19 +19,19 @@ local function mean_square(y) return y:square():mean() end
 
 -- ---- the models ----
 
-local MLP = class("MLP", function(self)
+local MLP = tap.class("MLP", function(self)
   self.fc1 = nn.Linear(12, 24)
   self.fc2 = nn.Linear(24, 12)
   self.out = nn.Linear(12, 5)
 end, function(self, x) return self.out(self.fc2(self.fc1(x):relu()):relu()) end)
 
-local CNN = class("CNN", function(self)
+local CNN = tap.class("CNN", function(self)
   self.features = nn.Sequential(nn.Conv2d(2, 8, 3, {padding = 1}), nn.ReLU(), nn.Conv2d(8, 4, 3, {padding = 1}), nn.ReLU())
   self.scale = parameter()
   self.head = nn.Linear(4 * 36, 5)
 end, function(self, x) return self.head((self.features(x) * self.scale):reshape{-1, 4 * 36}) end)
 
-local Attention = class("Attention", function(self, d, heads)
+local Attention = tap.class("Attention", function(self, d, heads)
   self.heads = heads
   self.q = nn.Linear(d, d)
   self.k = nn.Linear(d, d)
@@ -51,7 +46,7 @@ end, function(self, x)
 end)
 local roles_of = {[Attention] = {column = {"q", "k", "v"}, row = "o"}}
 
-local Layer = class("Layer", function(self, d, heads)
+local Layer = tap.class("Layer", function(self, d, heads)
   self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
   self.attention = Attention(d, heads)
   self.mlp = {up = nn.Linear(d, 2 * d), down = nn.Linear(2 * d, d)}
@@ -61,7 +56,7 @@ end, function(self, x)
 end)
 roles_of[Layer] = {column = "mlp.up", row = "mlp.down", norm = {"norm1", "norm2"}, stream = true}
 
-local Transformer = class("Transformer", function(self)
+local Transformer = tap.class("Transformer", function(self)
   self.embed = nn.Embedding(17, 8)
   self.layers = {Layer(8, 4), Layer(8, 4), Layer(8, 4)}
   self.head = nn.Linear(8, 17)
@@ -71,7 +66,7 @@ end, function(self, ids)
   return self.head(x)
 end)
 
-local GATLayer = class("GATLayer", function(self, n_in, n_out)
+local GATLayer = tap.class("GATLayer", function(self, n_in, n_out)
   self.project = nn.Linear(n_in, n_out, {bias = false})
   self.left = parameter(n_out, 1)
   self.right = parameter(n_out, 1)
@@ -80,13 +75,13 @@ end, function(self, x, adjacency)
   local scores = h:matmul(self.left) + h:matmul(self.right):transpose(-1, -2)
   return adjacency:where(scores:maximum(scores * 0.2), -1e9):softmax(-1):matmul(h):relu()
 end)
-local GAT = class("GAT", function(self) self.layers = {GATLayer(6, 8), GATLayer(8, 8), GATLayer(8, 5)} end,
+local GAT = tap.class("GAT", function(self) self.layers = {GATLayer(6, 8), GATLayer(8, 8), GATLayer(8, 5)} end,
   function(self, x, adjacency)
     for _, layer in ipairs(self.layers) do x = layer(x, adjacency) end
     return x
   end)
 
-local VAE = class("VAE", function(self)
+local VAE = tap.class("VAE", function(self)
   self.encoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
   self.mean = nn.Linear(16, 4)
   self.log_variance = nn.Linear(16, 4)
@@ -96,13 +91,13 @@ end, function(self, x, noise)
   return self.decoder(self.mean(h) + (self.log_variance(h) * 0.5):exp() * noise)
 end)
 
-local Up = class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,
+local Up = tap.class("Up", function(self, n_in, n_out) self.conv = nn.Conv2d(n_in, n_out, 3, {padding = 1}) end,
   function(self, x, skip)
     local n, c, h, w = table.unpack(x.shape)
     x = x:reshape{n, c, h, 1, w, 1}:expand{n, c, h, 2, w, 2}:reshape{n, c, 2 * h, 2 * w}
     return self.conv(rille.concat({x, skip}, {axis = 1})):relu()
   end)
-local UNet = class("UNet", function(self)
+local UNet = tap.class("UNet", function(self)
   self.down = {nn.Conv2d(1, 4, 3, {padding = 1}), nn.Conv2d(4, 8, 3, {padding = 1})}
   self.mid = nn.Conv2d(8, 8, 3, {padding = 1})
   self.up = {Up(16, 4), Up(8, 1)}
@@ -117,7 +112,7 @@ end, function(self, x)
   return x
 end)
 
-local ViT = class("ViT", function(self)
+local ViT = tap.class("ViT", function(self)
   self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
   self.token = parameter(1, 1, 8)
   self.places = parameter(1, 5, 8)
@@ -133,7 +128,7 @@ end, function(self, x)
   return self.head(x:mean{axis = 1})
 end)
 
-local Experts = class("Experts", function(self, d, n)
+local Experts = tap.class("Experts", function(self, d, n)
   self.router = nn.Linear(d, n)
   self.up = {parameter(n, d, 2 * d)}
   self.down = {parameter(n, 2 * d, d)}
@@ -141,7 +136,7 @@ end, function(self, x)
   local gates = self.router(x):softmax(-1):transpose(0, 1):unsqueeze(2)
   return x + (x:unsqueeze(0):matmul(self.up[1]):gelu():matmul(self.down[1]) * gates):sum{axis = 0}
 end)
-local MoE = class("MoE", function(self)
+local MoE = tap.class("MoE", function(self)
   self.blocks = {Experts(6, 4), Experts(6, 4)}
   self.head = nn.Linear(6, 5)
 end, function(self, x)
@@ -149,7 +144,7 @@ end, function(self, x)
   return self.head(x)
 end)
 
-local DLRM = class("DLRM", function(self)
+local DLRM = tap.class("DLRM", function(self)
   self.tables = {nn.Embedding(11, 4), nn.Embedding(7, 4), nn.Embedding(5, 4)}
   self.bottom = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
   self.top = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -163,13 +158,13 @@ end, function(self, x, ids)
   return self.top(rille.stack(pairs_of, {axis = 1}))
 end)
 
-local Recurrent = class("Recurrent", function(self)
+local Recurrent = tap.class("Recurrent", function(self)
   self.lstm = nn.LSTM(5, 6, {num_layers = 2, bidirectional = true})
   self.gru = nn.GRU(12, 6)
   self.head = nn.Linear(6, 5)
 end, function(self, x, lengths) return self.head((self.gru((self.lstm(x, {lengths = lengths}))))) end)
 
-local Translator = class("Translator", function(self)
+local Translator = tap.class("Translator", function(self)
   self.embed = nn.Embedding(9, 72) -- so wide that a trace shards the products with the inputs
   self.encoder = nn.LSTM(72, 72)
   self.decoder = nn.LSTM(72, 72)

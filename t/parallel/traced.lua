@@ -7,11 +7,6 @@ local nn = rille.nn
 
 local function mesh(p) return rille.placement("meta", tap.ranks(p)) end
 
-local function class(name, init, forward)
-  local c = nn.Module:extend(name)
-  c.init, c.forward = init, forward
-  return c
-end
 
 -- Returns the bytes that forward and backward move between devices, with each gradient converted to the layout of its
 -- parameter.
@@ -49,7 +44,7 @@ tap.group("a stack of layers", function()
   end
 end)
 
-local Attention = class("Attention", function(self, d, heads)
+local Attention = tap.class("Attention", function(self, d, heads)
   self.heads, self.q, self.k, self.v, self.o = heads, nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
 end, function(self, x)
   local n, t, d = table.unpack(x.shape)
@@ -57,7 +52,7 @@ end, function(self, x)
   local scores = split(self.q(x)):matmul(split(self.k(x)):transpose(2, 3)):softmax(-1)
   return self.o(scores:matmul(split(self.v(x))):permute{0, 2, 1, 3}:reshape{n, t, d})
 end)
-local Block = class("Block", function(self, d, heads)
+local Block = tap.class("Block", function(self, d, heads)
   self.norm1, self.norm2, self.attention = nn.LayerNorm(d), nn.LayerNorm(d), Attention(d, heads)
   self.mlp = {gate = nn.Linear(d, 2 * d), up = nn.Linear(d, 2 * d), down = nn.Linear(2 * d, d)}
 end, function(self, x)
@@ -65,7 +60,7 @@ end, function(self, x)
   local h = self.norm2(x)
   return x + self.mlp.down(self.mlp.gate(h):silu() * self.mlp.up(h))
 end)
-local Stack = class("Stack", function(self, n, d, heads)
+local Stack = tap.class("Stack", function(self, n, d, heads)
   self.groups = {{}, {}}
   for k = 1, n do table.insert(self.groups[k % 2 + 1], Block(d, heads)) end
 end, function(self, x)
@@ -95,7 +90,7 @@ tap.group("blocks", function()
 end)
 
 -- A user's layer stores its weight as (in, out).
-local Dense = class("Dense", function(self, n_in, n_out)
+local Dense = tap.class("Dense", function(self, n_in, n_out)
   self.w, self.b = rille.randn({n_in, n_out}, {requires_grad = true}), rille.zeros({n_out}, {requires_grad = true})
 end,
   function(self, x) return x:matmul(self.w) + self.b end)
@@ -108,7 +103,7 @@ tap.group("layers of one's own", function()
 end)
 
 -- A model whose forward has an option table and returns two results.
-local Pair = class("Pair", function(self) self.fc1, self.fc2 = nn.Linear(16, 64), nn.Linear(64, 16) end,
+local Pair = tap.class("Pair", function(self) self.fc1, self.fc2 = nn.Linear(16, 64), nn.Linear(64, 16) end,
   function(self, x, options) return self.fc2(self.fc1(x):relu()) * (options and options.scale or 1), 5 end)
 
 tap.group("calls of forward", function()
@@ -125,12 +120,12 @@ tap.group("calls of forward", function()
   hooked.fc1:register_forward_hook(function(_, _, y) return y * 2 end)
   finds("a layer with a hook", hooked, x)
   finds("16 bits", Pair():to("bf16"), rille.zeros({4, 16}, {dtype = "bf16"}))
-  finds("a loss of one element", class("Loss", Pair.init, function(self, v, y) return (Pair.forward(self, v)):cross_entropy(y) end)(),
+  finds("a loss of one element", tap.class("Loss", Pair.init, function(self, v, y) return (Pair.forward(self, v)):cross_entropy(y) end)(),
     {x, rille.zeros({4}, {dtype = "i64"})})
-  finds("a model that calls its layers twice", class("Twice", Pair.init, function(self, v) return (Pair.forward(self, (Pair.forward(self, v)))) end)(), x)
+  finds("a model that calls its layers twice", tap.class("Twice", Pair.init, function(self, v) return (Pair.forward(self, (Pair.forward(self, v)))) end)(), x)
 end)
 
-local MLP = class("MLP", function(self) self.fc1, self.fc2, self.drop, self.out = nn.Linear(16, 64), nn.Linear(64, 16), nn.Dropout(0.5), nn.Linear(16, 2) end,
+local MLP = tap.class("MLP", function(self) self.fc1, self.fc2, self.drop, self.out = nn.Linear(16, 64), nn.Linear(64, 16), nn.Dropout(0.5), nn.Linear(16, 2) end,
   function(self, x) return self.out(self.drop(self.fc2(self.fc1(x):relu()))) end)
 
 tap.group("the user's choice", function()
@@ -150,8 +145,8 @@ end)
 
 tap.group("tables of tensors", function()
   -- a module of the model and the model itself return tables; the model's argument is a table, too
-  local Inner = class("Inner", function(self) self.mlp = MLP() end, function(self, x) return {y = self.mlp(x), all = {x}} end)
-  local m = laid(class("Tables", function(self) self.inner = Inner() end, function(self, batch)
+  local Inner = tap.class("Inner", function(self) self.mlp = MLP() end, function(self, x) return {y = self.mlp(x), all = {x}} end)
+  local m = laid(tap.class("Tables", function(self) self.inner = Inner() end, function(self, batch)
     local out = self.inner(batch.x)
     return {rows = batch.x.shape[1], logits = out.y * batch.scale[1], out.all}
   end)(), 2)
@@ -179,17 +174,17 @@ tap.group("mistakes", function()
   refused({tensor = 0, input = {}}, {"input must be a tensor", "found a table"}, "an empty list")
   refused({tensor = 0, input = rille.zeros{4, 3}}, {"the model failed on meta devices", "nn.Linear: the last dimension of the input must be", "pass another input"}, "an input of another shape")
   tap.fails(function() rille.no_grad(rille.parallel, m, {tensor = 0, input = rille.zeros{4, 16}}) end, {"outside of rille.no_grad"}, "no gradients")
-  local shape = laid(class("Shape", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return {self.fc(x).shape, x:to("i64")} end)(), 2)
+  local shape = laid(tap.class("Shape", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return {self.fc(x).shape, x:to("i64")} end)(), 2)
   refused({tensor = 0, input = rille.zeros{4, 4}}, {"the model must return a tensor of a float dtype, or a table with such tensors, found a table"},
     "a model that returns no tensor of a float dtype", shape)
   local frozen = laid(MLP(), 2)
   for _, p in ipairs(frozen:parameters()) do p:requires_grad_(false) end
   refused({tensor = 0, input = rille.zeros{4, 16}}, {"must return a tensor that depends on a parameter with requires_grad"}, "a frozen model", frozen)
-  local reads = laid(class("Reads", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return x * self.fc(x):sum():item() end)(), 2)
+  local reads = laid(tap.class("Reads", function(self) self.fc = nn.Linear(4, 4) end, function(self, x) return x * self.fc(x):sum():item() end)(), 2)
   refused({tensor = 0, input = rille.zeros{4, 4}}, {"no values", "name the layers"}, "a model that reads values", reads)
 end)
 
-local Tagger = class("Tagger", function(self, vocab, width)
+local Tagger = tap.class("Tagger", function(self, vocab, width)
   self.embed, self.lstm, self.head = nn.Embedding(vocab, width), nn.LSTM(width, width, {num_layers = 2, bidirectional = true}), nn.Linear(2 * width, 5)
 end, function(self, ids) return self.head((self.lstm(self.embed(ids)))) end)
 

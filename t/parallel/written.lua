@@ -15,18 +15,13 @@ local B = 8         -- number of rows of a batch
 -- limit of the bytes that a step moves for scalars: sums of the loss, and tensors made from numbers
 local SCALARS = 256
 
-local function class(name, init, forward)
-  local c = nn.Module:extend(name)
-  c.init, c.forward = init, forward
-  return c
-end
 local function normal(...) return rille.randn({...}, {dtype = "f64"}) end
 local function parameter(...) return nn.Parameter(normal(...) * 0.3) end
 local function ids(n, ...) return rille.randint(0, n, {...}) end
 local function cross_entropy(y, labels) return y:reshape{-1, y.shape[y.ndim]}:cross_entropy(labels:reshape{-1}) end
 
 local function causal_mask(n) return rille.ones({n, n}):tril():to("bool") end
-local Attention = class("Attention", function(self, d, heads)
+local Attention = tap.class("Attention", function(self, d, heads)
   self.heads = heads
   self.qkv = nn.Linear(d, 3 * d)
   self.proj = nn.Linear(d, d)
@@ -56,7 +51,7 @@ end
 -- without: keys of recipes that the model skips. GAT skips `pieces` and `bytes`, because its rows read all other
 -- rows; models skip `input` if sharding does not pay.
 local models = {
-  MLP = {make = class("MLP", function(self)
+  MLP = {make = tap.class("MLP", function(self)
     self.fc = {nn.Linear(12, 24), nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 5)}
     self.scale = parameter(24)
   end, function(self, x)
@@ -69,7 +64,7 @@ local models = {
   end), inputs = function() return normal(B, 12), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) + m.fc[1].weight:square():mean() * 1e-2 end,
     layers = {["fc.1"] = "column", ["fc.2"] = "row"}},
-  CNN = {make = class("CNN", function(self)
+  CNN = {make = tap.class("CNN", function(self)
     self.stem = nn.Conv2d(2, 4, 3, {padding = 1})
     self.stages = nn.Sequential(nn.Sequential(nn.Conv2d(4, 4, 3, {padding = 1}), nn.ReLU(), nn.Conv2d(4, 4, 3, {padding = 1})),
       nn.Sequential(nn.Conv2d(4, 4, 3, {padding = 1}), nn.ReLU()))
@@ -82,7 +77,7 @@ local models = {
   end), inputs = function() return normal(B, 2, 6, 6), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"stem", "stages.*.*", "head"},
     layers = {["stages.0.0"] = "column", ["stages.0.2"] = "row"}},
-  GPT = {make = class("GPT", function(self)
+  GPT = {make = tap.class("GPT", function(self)
     self.embed = nn.Embedding(17, 8)
     self.places = nn.Embedding(6, 8)
     self.blocks = {}
@@ -98,7 +93,7 @@ local models = {
   end), inputs = function() return ids(17, B, 5), ids(17, B, 5) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, members = {"blocks.*"},
     layers = {["*.mlp.0"] = "column", ["*.mlp.2"] = "row"}},
-  bare = {make = class("Bare", function(self)
+  bare = {make = tap.class("Bare", function(self)
     self.w1 = parameter(6, 8)
     self.b1 = parameter(8)
     self.w2 = parameter(8, 5)
@@ -107,7 +102,7 @@ local models = {
     inputs = function() return normal(B, 6), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, layers = {w1 = "column", w2 = "row"},
     without = {input = true}},
-  ["U-Net"] = {make = class("UNet", function(self)
+  ["U-Net"] = {make = tap.class("UNet", function(self)
     self.down1 = nn.Conv2d(1, 4, 3, {padding = 1})
     self.down2 = nn.Conv2d(4, 8, 3, {padding = 1})
     self.mid = nn.Conv2d(8, 8, 3, {padding = 1})
@@ -121,7 +116,7 @@ local models = {
     return self.up1(rille.concat({upsampled(y), a}, {axis = 1}))
   end), inputs = function() return normal(B, 1, 8, 8), normal(B, 1, 8, 8) end,
     loss = function(m, x, noise) return (m(x + noise) - x):square():mean() end},
-  VAE = {make = class("VAE", function(self)
+  VAE = {make = tap.class("VAE", function(self)
     self.encoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
     self.mean = nn.Linear(16, 4)
     self.spread = nn.Linear(16, 4)
@@ -135,7 +130,7 @@ local models = {
       local y, mean, spread = m(x)
       return (y - x):square():mean() + (mean:square() + spread:exp() - spread - 1):mean()
     end, members = {"encoder.*", "mean", "spread", "decoder.*"}},
-  ["LSTM seq2seq"] = {make = class("Seq2Seq", function(self)
+  ["LSTM seq2seq"] = {make = tap.class("Seq2Seq", function(self)
     self.embed = nn.Embedding(9, 6)
     self.encoder = {input = nn.Linear(6, 32), state = nn.Linear(8, 32)}
     self.decoder = {input = nn.Linear(6, 32), state = nn.Linear(8, 32)}
@@ -152,7 +147,7 @@ local models = {
     return rille.stack(list, {axis = 1})
   end), inputs = function() return ids(9, B, 3), ids(9, B, 3), ids(9, B, 3) end,
     loss = function(m, x, y, labels) return cross_entropy(m(x, y), labels) end, members = {"encoder.*", "decoder.*"}},
-  ["encoder-decoder"] = {make = class("EncoderDecoder", function(self)
+  ["encoder-decoder"] = {make = tap.class("EncoderDecoder", function(self)
     self.embed = nn.Embedding(9, 8)
     self.encoder = {Attention(8, 2), Attention(8, 2)}
     self.decoder = {Attention(8, 2), Attention(8, 2)}
@@ -165,7 +160,7 @@ local models = {
     return self.out(y)
   end), inputs = function() return ids(9, B, 3), ids(9, B, 4), ids(9, B, 4) end,
     loss = function(m, x, y, labels) return cross_entropy(m(x, y), labels) end, members = {"encoder.*", "decoder.*"}},
-  GAT = {make = class("GAT", function(self)
+  GAT = {make = tap.class("GAT", function(self)
     self.layers = {}
     for i = 1, 2 do self.layers[i] = {project = nn.Linear(i == 1 and 6 or 8, 8), left = parameter(8, 1), right = parameter(8, 1)} end
     self.out = nn.Linear(8, 5)
@@ -179,7 +174,7 @@ local models = {
     return self.out(x)
   end), inputs = function() return normal(B, 6), ids(2, B, B):gt(0), ids(5, B) end, without = {pieces = true, chunks = true, bytes = true},
     loss = function(m, x, edges, labels) return cross_entropy(m(x, edges), labels) end},
-  ViT = {make = class("ViT", function(self)
+  ViT = {make = tap.class("ViT", function(self)
     self.patch = nn.Conv2d(1, 8, 4, {stride = 4})
     self.token = parameter(1, 1, 8)
     self.places = parameter(1, 5, 8)
@@ -196,7 +191,7 @@ local models = {
     return self.head(x[{{}, 0}])
   end), inputs = function() return normal(B, 1, 8, 8), ids(5, B) end,
     loss = function(m, x, labels) return cross_entropy(m(x), labels) end, layers = {["blocks.*.1.0"] = "column", ["blocks.*.1.2"] = "row"}},
-  DLRM = {make = class("DLRM", function(self)
+  DLRM = {make = tap.class("DLRM", function(self)
     self.tables = {user = nn.Embedding(11, 4), item = nn.Embedding(7, 4)}
     self.bottom = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
     self.top = nn.Sequential(nn.Linear(7, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -209,7 +204,7 @@ local models = {
   end), inputs = function() return normal(B, 6), ids(7, B, 2), ids(2, B) end,
     loss = function(m, x, which, labels) return cross_entropy(m(x, which), labels) end, members = {"tables.*", "bottom.*", "top.*"},
     layers = {["tables.*"] = "embedding", ["top.0"] = "column", ["top.2"] = "row"}},
-  MoE = {make = class("MoE", function(self)
+  MoE = {make = tap.class("MoE", function(self)
     self.experts = {}
     self.routers = {}
     for i = 1, 2 do
@@ -336,7 +331,7 @@ tap.group("parameters in folded and interleaved stages", function()
   -- order (A B B A), in interleaved order (A B A B). nil: not compared, because a parameter moves, too.
   local moves = {chain = {4, 6}, skip = {5, 8}, ["a weight of the first stage at the end"] = {4, nil}}
   for name, form in pairs(forms) do
-    local Chain = class("Chain", function(self)
+    local Chain = tap.class("Chain", function(self)
       self.w = {}
       for i = 1, 4 do self.w[i] = parameter(WIDTH, WIDTH) end
     end, function(self, x) return form(self.w, x) end)

@@ -5,6 +5,7 @@
 -- chosen candidate must be the one that runs. Reported lines must be the lines of the calls. A regret must be the
 -- extra cost of a plan that is forced to use a candidate.
 local tap = dofile("t/lib/tap.lua")
+local _, _, _, _, near = dofile("t/lib/steps/planned.lua")
 local nn, optim = rille.nn, rille.optim
 local line, storage = rille.placement("cpu", {0, 1}), rille.placement("cpu", {2, 3})
 local D <const>, ROWS <const> = 16, 32
@@ -56,11 +57,6 @@ local function are_lines(e, first)
     if op.name:find("adamw") and at == file and number ~= first + 4 then return false, "the update is at line " .. number end
   end
   return true
-end
-
-local function near(a, b)
-  for i = 1, #b do if math.abs(a[i] - b[i]) > 1e-4 * (1 + math.abs(b[i])) then return false end end
-  return #a == #b
 end
 
 -- Checks that each reported conflict of hints is a move of the plan.

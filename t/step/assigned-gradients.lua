@@ -43,12 +43,6 @@ local function run(program, form, parameters)
   return loss, rille.grad(loss, parameters)
 end
 
-local function numbers(...)
-  local list = {...}
-  for k, t in ipairs(list) do list[k] = t:to_global{placement = t.placement, sbp = "B"}:totable() end
-  return list
-end
-
 local function text(program)
   return table.concat(tap.list(program, function(line) return ("%d: %d from %d"):format(table.unpack(line)) end), ", ")
 end
@@ -67,11 +61,11 @@ tap.group("random programs", function()
         parameters[k] = drawn:to_global{placement = rille.placement("cpu", ranks), sbp = sbp}:detach():requires_grad_()
       end
       for k = 1, math.random(1, 6) do program[k] = {math.random(#kinds), math.random(2), math.random(4)} end
-      local want = numbers(run(program, 2, parameters))
+      local want = tap.values(run(program, 2, parameters))
       local name = ("program %d (%s), %s on %d"):format(i, text(program), sbp, #ranks)
-      tap.near(numbers(run(program, 1, parameters)), want, name .. ": gradients of assignments", 1e-9, 1e-9)
+      tap.near(tap.values(run(program, 1, parameters)), want, name .. ": gradients of assignments", 1e-9, 1e-9)
       local step = rille.graph(function() return run(program, 1, parameters) end)
-      for _ = 1, 2 do tap.near(numbers(step()), want, name .. ": compiled", 1e-9, 1e-9) end
+      for _ = 1, 2 do tap.near(tap.values(step()), want, name .. ": compiled", 1e-9, 1e-9) end
     end
   end
 end)
@@ -118,14 +112,14 @@ tap.group("micro-batches", function()
       rille.no_grad(function() seen:copy_(seen * 0.5 + rows:mean(0)) count:add_(rows:gt(0):to("f32"):sum()) end)
       return y, loss, rille.grad(loss, {w, z})
     end
-    local want = numbers(step(x))
-    local mean, positive = numbers(seen, count)[1], count:item()
+    local want = tap.values(step(x))
+    local mean, positive = tap.values(seen, count)[1], count:item()
     for _, m in ipairs{1, 2, 4} do
       seen:zero_()
       count:zero_()
-      local found = numbers(rille.graph(step, {micro_batches = m})(x))
+      local found = tap.values(rille.graph(step, {micro_batches = m})(x))
       tap.near(found, want, ("%s in %d micro-batches: rows, loss and gradients"):format(name, m), 1e-5, 1e-5)
-      tap.near({numbers(seen)[1], count:item()}, {mean, positive}, ("%s in %d: means and sums of the batch in variables"):format(name, m), 1e-5, 1e-5)
+      tap.near({tap.values(seen)[1], count:item()}, {mean, positive}, ("%s in %d: means and sums of the batch in variables"):format(name, m), 1e-5, 1e-5)
     end
   end
   local w, outside = rille.tensor({1, 2, 3}, {requires_grad = true}), rille.zeros(2, COLUMNS)
@@ -139,7 +133,7 @@ tap.group("micro-batches", function()
   end, {micro_batches = 2})
   local each = 1 / (ROWS * COLUMNS)
   local function rows_of(a, b, c) return tap.list(ROWS, function() return {a, b, c} end) end
-  tap.near(numbers(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
+  tap.near(tap.values(linear(x)), {rows_of(each, 2 * each, 3 * each), rows_of(each, each, each), rows_of(1, 2, 3)},
     "a gradient that depends on no data has the rows of the batch", 1e-6, 1e-6)
   local seen = rille.zeros{1}
   local function totals(rows)
@@ -148,10 +142,10 @@ tap.group("micro-batches", function()
     local one = rows:sum(0):sum{axis = 0, keepdim = true}
     return {one:tanh(), one:relu() + sum, square:sqrt() * sum, rows:sum() - square:sqrt(), square + rille.grad(sum, {w}):square():mean(), seen * 1 + square}
   end
-  local want = numbers(table.unpack(totals(x)))
+  local want = tap.values(table.unpack(totals(x)))
   for _, m in ipairs{2, 4} do
     seen:zero_()
-    tap.near(numbers(table.unpack(rille.graph(totals, {micro_batches = m})(x))), want,
+    tap.near(tap.values(table.unpack(rille.graph(totals, {micro_batches = m})(x))), want,
       ("functions of several sums and means, in %d micro-batches"):format(m), 1e-5, 1e-5)
   end
   tap.fails(function()

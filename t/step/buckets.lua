@@ -34,12 +34,6 @@ local function model(place)
   end
 end
 
-local function values(...)
-  local list = {...}
-  for k, t in ipairs(list) do list[k] = t:to_global{placement = t.placement, sbp = "B"}:totable() end
-  return list
-end
-
 -- ---- padded axis 1 (lengths of texts), and padded axis 0 (a short last batch) ----
 
 for _, l in ipairs{{1, "B"}, {2, "B"}, {2, "S(0)"}, {2, "S(1)"}, {4, {"S(0)", "S(1)"}}, {1, "B", rows = true}, {2, "S(0)", rows = true}} do
@@ -49,7 +43,7 @@ for _, l in ipairs{{1, "B"}, {2, "B"}, {2, "S(0)"}, {2, "S(1)"}, {4, {"S(0)", "S
     local step = rille.graph(f, {micro_batches = pieces, buckets = l.rows and {8, cut = {2}} or {4, 8, axis = 1, cut = {2}}})
     for n = 1, 8 do
       local ids, labels = tokens(l.rows and {n} or {BATCH, n}, place, l[2])
-      tap.near(values(step(ids, labels)), values(f(ids, labels)), ("%d %s, %s on %d, %d micro-batches: the results of the unpadded call"):format(n,
+      tap.near(tap.values(step(ids, labels)), tap.values(f(ids, labels)), ("%d %s, %s on %d, %d micro-batches: the results of the unpadded call"):format(n,
         l.rows and "rows" or "tokens", ids.sbp, l[1], pieces), 1e-6, 1e-7)
     end
     tap.is(tostring(step):match("%d+ traces?"), l.rows and "1 trace" or "2 traces", "a trace per bucket")

@@ -43,12 +43,6 @@ local function results(how, w, a, b, axis)
   return loss, rille.grad(loss, {w, a, b})
 end
 
-local function values(...)
-  local list = {...}
-  for k, t in ipairs(list) do list[k] = t:to_global{placement = t.placement, sbp = "B"}:totable() end
-  return list
-end
-
 local layouts = {{1, "B"}, {2, "B"}, {2, "S(0)"}, {4, "S(0)"}, {2, "S(2)"}}
 for _, l in ipairs(layouts) do
   local place, sbp = mesh(l[1]), l[2]
@@ -62,14 +56,14 @@ for _, l in ipairs(layouts) do
       end
       local w, a, b = made(1, {WIDTH, WIDTH}, "B"), made(2, shape, sbp), made(3, shape, sbp)
       local name = ("%d positions on axis %d, %s on %d"):format(n, axis, sbp, l[1])
-      local want = values(results("loop", w, a, b, axis))
+      local want = tap.values(results("loop", w, a, b, axis))
       local same = sbp == "S(2)" and tap.near or tap.is
-      same(values(results("scan", w, a, b, axis)), want, name .. ": a loop's values and gradients")
-      tap.near(values(results("recompute", w, a, b, axis)), want, name .. ": those of a loop, with recomputation")
+      same(tap.values(results("scan", w, a, b, axis)), want, name .. ": a loop's values and gradients")
+      tap.near(tap.values(results("recompute", w, a, b, axis)), want, name .. ": those of a loop, with recomputation")
       local compiled = {}
       for _, how in ipairs{"loop", "scan", "recompute"} do
         local step = rille.graph(function() return results(how, w, a, b, axis) end)
-        compiled[how] = values(step())
+        compiled[how] = tap.values(step())
       end
       same(compiled.scan, compiled.loop, name .. ": compiled, a loop's values and gradients")
       tap.near(compiled.recompute, compiled.loop, name .. ": compiled with recomputation, those of a loop")
@@ -99,9 +93,9 @@ tap.group("micro-batches", function()
     end, {micro_batches = pieces})
   end
   for _, pieces in ipairs{1, 2, 4} do
-    local want = values(step(pieces, "loop")(x))
-    tap.is(values(step(pieces, "scan")(x)), want, ("%d micro-batches: the bits of a loop"):format(pieces))
-    tap.near(values(step(pieces, "recompute")(x)), want, ("%d micro-batches with recomputation: a loop's values"):format(pieces))
+    local want = tap.values(step(pieces, "loop")(x))
+    tap.is(tap.values(step(pieces, "scan")(x)), want, ("%d micro-batches: the bits of a loop"):format(pieces))
+    tap.near(tap.values(step(pieces, "recompute")(x)), want, ("%d micro-batches with recomputation: a loop's values"):format(pieces))
   end
 end)
 
@@ -122,9 +116,9 @@ tap.group("second derivatives", function()
     local slope = rille.grad(s.h:sum(), {x})
     return slope, rille.grad(slope:square():sum(), cell:parameters())
   end
-  local want = values(penalty("loop"))
-  tap.near(values(penalty("scan")), want, "scan: the gradient of a gradient is that of a loop")
-  tap.near(values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
+  local want = tap.values(penalty("loop"))
+  tap.near(tap.values(penalty("scan")), want, "scan: the gradient of a gradient is that of a loop")
+  tap.near(tap.values(penalty("recompute")), want, "recompute: the gradient of a gradient is that of a loop")
 end)
 
 -- ---- scans of functions that call other operators, or read other values, at each position of the sequence ----

@@ -38,8 +38,8 @@ role_of(const struct plan *p, const struct task *t)
     return task_holder(t) == t->device ? STREAM_IN : STREAM_OUT;
 }
 
-static bool
-device_has_streams(const struct plan_device *d)
+bool
+sync_has_streams(const struct plan_device *d)
 {
     return device_kind(d->kind)->stream_new;
 }
@@ -49,7 +49,7 @@ static enum sync
 token_of(const struct plan *p, const bool *checks, const struct task *from, int32_t out, const struct task *to)
 {
     const struct plan_device *a = &p->device[from->device], *b = &p->device[to->device];
-    if (!device_has_streams(a) || !device_has_streams(b)) return SYNC_HOST;
+    if (!sync_has_streams(a) || !sync_has_streams(b)) return SYNC_HOST;
     if ((to->updates || from->out[out].control) && task_op(p, from) && checks[from->node]) return SYNC_HOST;
     if ((from->kind->flags | to->kind->flags) & KIND_P2P) return SYNC_HOST;
     if (from->device == to->device && from->stream == to->stream) return SYNC_ENQUEUED;

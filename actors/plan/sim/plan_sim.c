@@ -74,12 +74,6 @@ make_ports(struct player *g, struct arena *a)
         for (int32_t k = 0; k < p->task[i].nout; left += p->task[i].out[k++].nreg) g->left[g->first_out[i] + k] = left;
 }
 
-static bool
-sim_has_streams(const struct plan_device *d)
-{
-    return device_kind(d->kind)->stream_new;
-}
-
 /* Numbers the lanes of a device, one per stream role of its tasks. own >= 0: the device has a single lane, with this
  * number. */
 static void
@@ -105,7 +99,7 @@ plan_sim_lanes(const struct plan *p, enum plan_sim_share share, struct arena *a)
         l.first[t] = l.n++;
         for (int32_t d = 0; d < p->ndevice; d++)
             if (p->device[d].thread == t)
-                number_roles(&l, roles[d], sim_has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
+                number_roles(&l, roles[d], sync_has_streams(&p->device[d]) ? -1 : l.first[t], lane + d * NSTREAM);
     }
     l.first[p->nthread] = l.n;
     for (int32_t i = 0; i < p->ntask; i++) l.of[i] = lane[p->task[i].device * NSTREAM + p->task[i].stream];
@@ -410,7 +404,7 @@ static bool
 enqueues(const struct plan *p, enum plan_sim_share share)
 {
     bool any = false;
-    for (int32_t d = 0; d < p->ndevice; d++) any = any || sim_has_streams(&p->device[d]);
+    for (int32_t d = 0; d < p->ndevice; d++) any = any || sync_has_streams(&p->device[d]);
     return any && share == PLAN_SIM_THREADS;
 }
 

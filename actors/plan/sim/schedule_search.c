@@ -340,7 +340,7 @@ try_range(struct search *s, struct line_range r, int32_t *slope, int32_t *base)
     return better;
 }
 
-/* number of pools of a stage (struct prog_pool): backward, weight, behind */
+/* Tries lines near the best one in small steps, as long as a better line is found. */
 static void
 refine(struct search *s, int32_t slope, int32_t base)
 {

@@ -21,14 +21,6 @@ struct describing {
     struct kept_ranges *ranges; /* by memory */
 };
 
-static json_t *
-kept_numbers(const int64_t *v, int n)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(v[i]));
-    return list;
-}
-
 /* Adds the place of a buffer to the list of a shard's places. A buffer that replicas share is listed once. */
 static int
 add_shard_place(struct describing *d, const struct buffer *b, int kind, int32_t device, json_t *places)
@@ -74,8 +66,8 @@ describe_part(struct describing *d, const struct copy *c, int pos, json_t *parts
     for (int64_t i = 0; i < source_blocks((int64_t)c->store->part[pos]->bytes); i++)
         str_addf(&digests, "%016llx", digest ? (unsigned long long)digest[i] : 0ull);
     json_array_append_new(parts,
-                          json_pack("{s:o, s:o, s:s, s:o}", "lo", kept_numbers(box.lo, c->type.ndim), "hi",
-                                    kept_numbers(box.hi, c->type.ndim), "digests", str_text(&digests), "at", places));
+                          json_pack("{s:o, s:o, s:s, s:o}", "lo", json_numbers(box.lo, c->type.ndim), "hi",
+                                    json_numbers(box.hi, c->type.ndim), "digests", str_text(&digests), "at", places));
     str_free(&digests);
     return list_places(d, c, pos, places);
 }
@@ -85,7 +77,7 @@ describe_value(struct describing *d, const char *name, const struct copy *c, jso
 {
     json_t *parts = json_array();
     json_t *value = json_pack("{s:s, s:o, s:o}", "dtype", dtype_text((enum dtype)c->type.dtype), "shape",
-                              kept_numbers(c->type.dim, c->type.ndim), "parts", parts);
+                              json_numbers(c->type.dim, c->type.ndim), "parts", parts);
     if (json_object_set_new(values, name, value)) return fail(E_ARG, "snapshot: the name of a tensor must be UTF-8");
     for (int pos = 0; pos < c->layout->place->nrank; pos++)
         if (layout_origin(c->layout, pos) == pos && c->store->part[pos]) TRY(describe_part(d, c, pos, parts));

@@ -58,7 +58,7 @@ conv_groups(const struct view *x, const struct view *w)
     return x->dim[1] / w->dim[1];
 }
 
-static int64_t
+int64_t
 attr_pair(const struct attr *a, int i, int64_t by_default)
 {
     return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];

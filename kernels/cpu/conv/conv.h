@@ -23,6 +23,9 @@ extern struct conv_part {
  * lower the limit. */
 extern int64_t mean_part_bytes;
 
+/* Returns entry i (0: height, 1: width) of an attribute that has one or two numbers; one number counts for both.
+ * Returns by_default if the attribute is empty. */
+int64_t attr_pair(const struct attr *a, int i, int64_t by_default);
 bool conv_accepts(const struct kcall *k); /* variants of conv2d and its gradients */
 int conv_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
 int conv_x_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);

@@ -7,6 +7,7 @@
  * result. */
 #include "kernels/cpu/conv/conv_f64.h"
 
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/gemm/gemm_f64.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
@@ -26,12 +27,6 @@ struct windows {
     size_t workspace; /* size of a thread's scratch, bytes */
 };
 
-static int64_t
-attr_pair_f64(const struct attr *a, int i, int64_t by_default)
-{
-    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
-}
-
 static size_t
 matrix_workspace(const struct windows *s)
 {
@@ -49,9 +44,9 @@ windows_of(const struct kcall *k, const struct view *x, const struct view *w, co
         s.size[i] = x->dim[2 + i];
         s.kernel[i] = w->dim[2 + i];
         s.result[i] = y->dim[2 + i];
-        s.stride[i] = attr_pair_f64(&a[STRIDE], i, 1);
-        s.padding[i] = attr_pair_f64(&a[PADDING], i, 0);
-        s.dilation[i] = attr_pair_f64(&a[DILATION], i, 1);
+        s.stride[i] = attr_pair(&a[STRIDE], i, 1);
+        s.padding[i] = attr_pair(&a[PADDING], i, 0);
+        s.dilation[i] = attr_pair(&a[DILATION], i, 1);
     }
     s.deep = s.channels * s.kernel[0] * s.kernel[1];
     s.wide = s.result[0] * s.result[1];

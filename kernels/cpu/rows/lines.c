@@ -577,3 +577,5 @@ lines_run(const struct kcall *k, const void *state)
     team_shares(k->threads, c.l.outer * w.per, 1 + GRAIN / MAX(w.step * c.l.size, 1), run_line_groups, &w);
     return 0;
 }
+
+const struct kernel_variant lines_variants[] = {LINES_ROW, {NULL}};

@@ -79,6 +79,7 @@ int lines_run(const struct kcall *k, const void *state);
     {                                                                                                                  \
         "lines", .dense_in = true, .accepts = lines_accepts, .prepare = lines_prepare, .run = lines_run                \
     }
+extern const struct kernel_variant lines_variants[]; /* LINES_ROW alone */
 
 /* Read and write element r of a view that has one number per line. */
 static inline void

@@ -690,13 +690,13 @@ fill_neutral(const struct reduction *p, const struct view *y)
         block_store(p->wide, p->out, &one, 1, (char *)y->data + i * (int64_t)p->out_bytes, 1);
 }
 
-bool
+static bool
 reduce_accepts(const struct kcall *k)
 {
     return view_is_dense(&k->out[0]);
 }
 
-int
+static int
 reduce_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
@@ -721,3 +721,5 @@ reduce_run(const struct kcall *k, const void *state)
         reduce_each(&p, k->threads, view_numel(x));
     return 0;
 }
+
+const struct kernel_variant reduce_variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};

@@ -9,9 +9,8 @@
 #include "runtime/graph/op.h"
 #include "kernels/cpu/rows/reduced.h"
 
-/* Implement `ref`, `accepts` and `run` of operators whose records specify a reduction (folds). */
+/* Reference and kernel variants of operators whose records specify a reduction (folds). */
 int reduce_ref(const struct kcall *k);
-bool reduce_accepts(const struct kcall *k);
-int reduce_run(const struct kcall *k, const void *state);
+extern const struct kernel_variant reduce_variants[];
 
 #endif

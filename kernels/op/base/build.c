@@ -435,21 +435,36 @@ b_unreduce(struct build *b, const struct node *n, struct val *y)
     return b_expand(b, b_keepdim(b, n, y), x->ndim, x->dim);
 }
 
-struct val *
-b_share(struct build *b, const struct node *n, struct val *dout)
+void
+b_share_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
+    if (!b_wants(n, 0)) return;
     const struct attr *axis = &n->attr[0];
     struct val *x = n->in[0];
     struct val *equal = b_call2(b, &op_eq, x, b_keepdim(b, n, n->out[0])), *nan = b_call2(b, &op_ne, x, x);
     struct val *taken = b_cast(b, b_call2(b, &op_logical_or, equal, nan), x->type.dtype);
     struct val *count = b_sum_wide(b, taken, axis->list, axis->n, true);
-    return b_mul(b, taken, b_narrow(b, b_div(b, b_keepdim(b, n, dout), count), &x->type));
+    din[0] = b_mul(b, taken, b_narrow(b, b_div(b, b_keepdim(b, n, dout[0]), count), &x->type));
 }
 
 void
 b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     UNUSED(b), UNUSED(n), UNUSED(dout), UNUSED(din);
+}
+
+void
+b_same_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    UNUSED(b);
+    if (b_wants(n, 0)) din[0] = dout[0];
+}
+
+void
+b_reshape_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
+{
+    const struct type *x = &n->in[0]->type;
+    if (b_wants(n, 0)) din[0] = b_reshape(b, dout[0], x->ndim, x->dim);
 }
 
 bool

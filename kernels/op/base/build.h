@@ -97,11 +97,14 @@ struct val *b_expand(struct build *b, struct val *x, int ndim, const int64_t *si
 /* Inserts a dimension of size 1 into the shape of x, at index `axis`. */
 struct val *b_unsqueeze(struct build *b, struct val *x, int64_t axis);
 
-/* Builds the gradient of max or min: divides dout evenly among the elements that equal the result. */
-struct val *b_share(struct build *b, const struct node *n, struct val *dout);
+/* Implements grad() for max and min: divides dout evenly among the elements that equal the result. */
+void b_share_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 
 /* Implements grad() for operators whose derivative is 0 wherever it exists. */
 void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
+/* Implement grad() for operators that keep all elements: in their shape, and in another shape. */
+void b_same_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
+void b_reshape_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 /* Returns true if the gradient of operand i of n is needed, that is, if the operand is a float tensor that a
  * gradient may pass through. */
 bool b_wants(const struct node *n, int i);

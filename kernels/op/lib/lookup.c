@@ -294,6 +294,20 @@ lookup_put_fast(const struct view *out, int axis, const struct view *ids, const 
 /* ---- callbacks for the records of operators that add at positions ---- */
 
 void
+lookup_allows_axis(const struct kcall *k, struct allowed *a)
+{
+    *a = (struct allowed){.operand = 1, .count = (uint64_t)k->in[0].global[axis_of(k->call)]};
+}
+
+int
+lookup_put_rule(const struct call *c, struct str *rule)
+{
+    struct lookup_text t = lookup_text(&c->in[0], &c->in[1], axis_of(c));
+    str_addf(rule, "%s,%s,%s->%s", t.x, t.ids, t.out, t.x);
+    return 0;
+}
+
+void
 lookup_allows(const struct kcall *k, struct allowed *a)
 {
     *a = (struct allowed){.operand = 1, .count = (uint64_t)k->out[0].global[axis_of(k->call)]};

@@ -51,7 +51,8 @@ void lookup_put_fast(const struct view *out, int axis, const struct view *ids, c
                      const struct view *base, int threads, void *scratch);
 
 /* Callbacks of operators that add entries at given positions. lookup_prepare() is the prepare() of a kernel variant;
- * the others are allows(), say(), line_dims() and flops() of the operator's record. */
+ * the others are make_rule(), allows(), say(), line_dims() and flops() of the operator's record. */
+int lookup_put_rule(const struct call *c, struct str *rule);
 void lookup_allows(const struct kcall *k, struct allowed *a);
 int lookup_say_gradient(const struct kcall *k, const struct finding *f);
 void lookup_entry_dims(const struct call *c, bool *gone);
@@ -112,6 +113,8 @@ int lookup_prepare(const struct kcall *k, void **state, size_t *scratch_bytes);
         }                                                                                                              \
     })
 
+/* Implements allows() for operators that read x along an axis at the ids of operand 1. */
+void lookup_allows_axis(const struct kcall *k, struct allowed *a);
 /* Returns the value of attribute `axis`, which is attribute 0 of these operators. */
 static inline int
 axis_of(const struct call *c)

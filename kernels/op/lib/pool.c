@@ -1,6 +1,7 @@
 /* pool.c - code shared by the pooling operators: sizes of windows, the reference's loops, variants for floats. */
 #include "kernels/op/lib/pool.h"
 
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/rows/rows.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/data/arena.h"
@@ -9,18 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t
-pair(const struct attr *a, int i, int64_t by_default)
-{
-    return a->n == 0 ? by_default : a->list[a->n == 1 ? 0 : i];
-}
-
 struct window
 pool_window(const struct attr *attr, int i)
 {
-    int64_t kernel = pair(&attr[POOL_KERNEL], i, 1);
-    return (struct window){kernel, pair(&attr[POOL_STRIDE], i, kernel), pair(&attr[POOL_PADDING], i, 0),
-                           pair(&attr[POOL_DILATION], i, 1)};
+    int64_t kernel = attr_pair(&attr[POOL_KERNEL], i, 1);
+    return (struct window){kernel, attr_pair(&attr[POOL_STRIDE], i, kernel), attr_pair(&attr[POOL_PADDING], i, 0),
+                           attr_pair(&attr[POOL_DILATION], i, 1)};
 }
 
 int64_t

@@ -35,3 +35,11 @@ json_file(const char *path, int64_t most, json_t **out)
     free(text);
     return status;
 }
+
+json_t *
+json_numbers(const int64_t *v, int n)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(list, json_integer(v[i]));
+    return list;
+}
