@@ -168,7 +168,7 @@ for hosts in 1 2 4; do
     "0 in theory at most 27.3 %"
 done
 RILLE_HOSTS=2 go launch -n 2 -d cpu:1 --doctor
-ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, ready" "$dir/out"
+ok ":doctor describes the workers of all hosts" grep -qE "^ *worker 1 +host1, pid [0-9]+, cpu:1, [0-9]+ cores, [0-9.]+ GiB, --link 3, --orphan 4.5, ready" "$dir/out"
 
 # ---- errors of remote kernels, values on other hosts, errors of recover and snapshot ----
 
