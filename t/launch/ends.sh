@@ -111,6 +111,24 @@ for end in TERM finish; do
   is "$end: the exit code is right although the reporting process was killed" $? $([ $end = TERM ] && echo 143 || echo 0)
 done 2>/dev/null
 
+# A controller that was stopped until its workers have left reports the end as soon as it continues.
+are_zombies() { local w; for w; do grep -q ') Z' /proc/$w/stat || return 1; done; }
+echo 'local x = rille.ones({8, 8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
+io.stderr:write("ready\n")
+repeat x:sum():item() until false' >lasting.lua
+for hosts in 1 2; do
+  RILLE_HOSTS=$hosts "$rille" launch -n 2 -d cpu:1 --orphan 1 lasting.lua >out 2>err & pid=$!
+  await grep -q ready err
+  left=$(pgrep -P $pid -f "worker --stdin")
+  kill -STOP $pid
+  await are_zombies $left
+  began=$SECONDS
+  kill -CONT $pid
+  wait $pid
+  is "a controller that was stopped, $hosts hosts: exit code" $? 3
+  ok "a controller that was stopped, $hosts hosts: reports its end at once" [ $((SECONDS - began)) -le 5 -a -n "$(grep 'a worker was lost, exit code 3' err)" ]
+done 2>/dev/null
+
 rm -f log
 go launch -n 2 --collectives foo --log log -e 'print(1)'
 is "a wrong option: one line on stderr" "$code $(cat err)" '2 rille: collectives must be "own" or "nccl", found "foo"'

@@ -121,12 +121,12 @@ struct member_info {
     int peer; /* number of the worker's link; -1: none */
     /* number of the memory (one per host) of the worker; -1 until every rank was present once */
     int memory;
+    int missed;                          /* ticks since the worker's last packet or heartbeat */
     char *host, *devices, *gpus;         /* gpus: description of the GPUs of the worker (gpus.h) */
     uint32_t pid, cores, abilities, isa; /* isa: instruction sets that the worker's matrix products may use */
     uint32_t link_ms, orphan_ms;         /* time limits of the worker (HELLO), ms */
     /* bytes: physical memory of the worker's host; beats: count in the worker's last heartbeat */
     uint64_t bytes, beats;
-    int missed;             /* ticks since the worker's last packet or heartbeat */
     uint64_t acts, busy_ns; /* acts and busy time, ns, of all devices of the worker, over all runs */
     uint64_t progress;      /* the worker's progress (PROGRESS), from its last heartbeat */
     /* number of ticks without progress, while the worker owed an answer and sent heartbeats */
