@@ -125,7 +125,7 @@ end
 local function most_of(v, line)
   if v == nil then return nil end
   local n = integer(v, line, "the number of times")
-  return n >= 0 and n or nil
+  return n >= 0 and math.min(n, 1 << 40) or nil
 end
 
 local function titled(s)
@@ -335,6 +335,7 @@ function filters.round(v, a, named, line)
 end
 function filters.sum(v, a, named, line, env)
   local attribute, total = argument(a, named, 1, "attribute"), argument(a, named, 2, "start", 0)
+  if type(total) ~= "number" then fail(line, "sum: expected a number as start, found a value of kind %s", kind(total)) end
   for _, e in ipairs(values.elements(v, line)) do
     if attribute then e = env.path(e, attribute, line) end
     if type(e) ~= "number" then fail(line, "sum: expected numbers, found a value of kind %s", kind(e)) end

@@ -71,7 +71,7 @@ end
 -- Generates the texts with a new scheduler.
 local function write(model, texts, longest, o, where)
   local room = room_for(longest + o.max_new_tokens, model.config.length)
-  local s = scheduler_of.make(model, {slots = #texts, length = room, chunk = room, draft = o.draft, draft_tokens = o.draft_tokens}, where)
+  local s = scheduler_of.make(model, {slots = #texts, length = room, chunk = room, draft = o.draft, draft_tokens = o.draft_tokens}, where, who)
   scheduler_of.finish(s, who, texts, o.on_token, true)
   scheduler_of.close(s)
 end

@@ -32,13 +32,13 @@ local WORTH <const> = 64 -- minimum length of a common prefix, in ids, for which
 
 -- ---- creating a scheduler ----
 
--- Creates a scheduler. o: slots, length, chunk, draft, draft_tokens. where: layout of the ids.
-local function make(model, o, where)
+-- Creates a scheduler. o: slots, length, chunk, draft, draft_tokens. where: layout of the ids. caller: name in messages.
+local function make(model, o, where, caller)
   local self = setmetatable({model = model, length = o.length, texts = {}, waiting = {}, running = 0}, Scheduler)
   self.slots = o.slots
   self.reader = new_reader(model, o.slots, o.length, where, o.chunk)
   if o.draft then
-    check.that(o.draft.config.length >= o.length, "%s: the draft must have at least %d positions, found %d", who, o.length,
+    check.that(o.draft.config.length >= o.length, "%s: the draft must have at least %d positions, found %d", caller, o.length,
       o.draft.config.length)
     self.draft = new_reader(o.draft, o.slots, o.length, rille.parallel.input(o.draft), o.chunk)
     self.guesses = o.draft_tokens
@@ -54,7 +54,7 @@ local function new(model, given)
   check.that(o.length <= model.config.length, "%s: length must be at most the model's %d positions, found %d", who,
     model.config.length, o.length)
   sampling.check_draft(who, model, o.draft)
-  return make(model, o, rille.parallel.input(model))
+  return make(model, o, rille.parallel.input(model), who)
 end
 
 -- Closes a scheduler: returns its compiled steps to the models' caches, for the next scheduler.
