@@ -171,6 +171,24 @@ tap.group("values that a step changes itself", function()
   tap.is(times, 1, "the change of a counter is reported once")
 end)
 
+tap.group("fields that the user sets in layers", function()
+  local layers = {
+    ["nn.Linear"] = function() return rille.nn.Linear(3, 3) end, ["nn.Sequential"] = function() return rille.nn.Sequential(rille.nn.ReLU()) end,
+    ["nn.Module"] = function() return rille.nn.Module() end, ["a class without methods"] = function() return rille.nn.Module:extend("Mine")() end,
+    ["a class that extends nn.Linear"] = function() return rille.nn.Linear:extend("Mine")(3, 3) end,
+  }
+  for name, make in tap.sorted(layers) do
+    local layer = make()
+    layer.gain, layer.settings_of_user, layer.shift = 2, {k = 1}, rille.zeros{1}
+    local step = rille.graph(function(x) return (x * layer.gain + layer.settings_of_user.k + layer.shift):sum() end)
+    local got = tap.list(4, function(i)
+      if i == 2 then layer.gain = 3 elseif i == 3 then layer.settings_of_user.k = 10 elseif i == 4 then layer.shift = rille.full({1}, 5) end
+      return step(rille.ones{1}):item()
+    end)
+    tap.is(got, {3, 4, 13, 18}, name .. ": the step follows a number, a table and a tensor")
+  end
+end)
+
 tap.group("tensors that a step's function assigns", function()
   local keeps = {
     ["a result that its next call does not read"] = function(s, x) s.h = s.v * 2; return (x * s.h):sum() end,
