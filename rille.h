@@ -849,6 +849,9 @@ int rille_trace_begin(struct rille_session *s, const struct rille_graph_options 
                       struct rille_tensor *const *in, struct rille_tensor **piece);
 int rille_trace_end(struct rille_session *s, int nout, struct rille_tensor *const *out, struct rille_graph **g);
 void rille_trace_abort(struct rille_session *s);
+/* Returns true if the trace in progress has read the variable `from`, or computes `to` from it. A step whose function
+ * replaces `from` by `to` would then read the old tensor in each call. */
+bool rille_trace_carries(const struct rille_tensor *from, const struct rille_tensor *to);
 /* Reports that the function returned without an error, in a trace of the whole batch (rille_graph_options.whole).
  * The next trace then fails if it makes other calls than this trace. */
 void rille_trace_returned(struct rille_session *s);

@@ -143,7 +143,7 @@ note_readers(struct lower *l)
 /* Returns true if a run may fail because of the node's operands: the node checks data, or the run finds NaN. NaN in an
  * update, or in a move of its result, is not counted: its gradients were finite. */
 static bool
-may_fail(const struct lower *l, int32_t i)
+node_may_fail(const struct lower *l, int32_t i)
 {
     const struct program *g = l->program;
     return l->checks[i] || (g->find_nan && !(g->node[i].op->flags & (OP_UPDATE | OP_MOVE)));
@@ -156,7 +156,7 @@ static int32_t
 last_check(const struct lower *l)
 {
     int32_t i = l->program->nnode - 1;
-    while (i >= 0 && !may_fail(l, i)) i--;
+    while (i >= 0 && !node_may_fail(l, i)) i--;
     return i;
 }
 

@@ -10,7 +10,9 @@ The step is traced again if a value that fn reads has changed: shapes and layout
 tables and modules. A changed number, also an argument, causes no new trace: the number becomes an input, unless
 fn decides by it (compares it, uses it as a key, or makes a text of it). Tensors and functions are compared by
 identity, other values by value; of a list of more than 65,536 entries only the length is compared.
-Values of C functions (os.clock, math.random) are not followed.
+Values of C functions (os.clock, math.random) are not followed. Assignments in fn happen once, when it is traced:
+keep a state that changes in each call in a variable, by h:copy_(y). Replacing a tensor that fn reads is an error.
+If a check of data fails (a label out of range), all variables keep their values.
 Pipelines: put the parameters of each stage on its own placement, and move activations with to_global.
 Arguments and results may be tables with tensors: step{ids = x, labels = y} returns {loss = ..., logits = ...}.
 Micro-batches: loss and gradients equal those of the whole batch, for means, sums, and quotients whose divisor

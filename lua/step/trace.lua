@@ -393,10 +393,28 @@ local function note_change(list, i)
   return true
 end
 
+-- Fails if the function has replaced a tensor that it read by another one. The compiled step would read the old tensor in
+-- each call. Puts the old tensors back.
+local function refuse_carried(list)
+  local name, replaced
+  for i = 4, list.n, 3 do
+    local left = type(list[i + 1]) ~= "userdata" and read(list[i], list[i + 1])
+    if not rawequal(left, list[i + 2]) and layout.is_tensor(left) then
+      replaced = replaced or {}
+      replaced[#replaced + 1] = i
+      name = name or rille._trace_carries(list[i + 2], left) and list.names[i]
+    end
+  end
+  for _, i in ipairs(name and replaced or {}) do write({holder = list[i], key = list[i + 1]}, list[i + 2]) end
+  check.that(not name, "graph: the step's function replaces the tensor '%s', which it reads, by another one, and a compiled step does not "
+    .. "repeat assignments of Lua; write %s:copy_(y), or return y and pass it as an argument", name, name)
+end
+
 -- Ends a trace, after the function has returned or failed. list.repeats: the trace is only compared with an earlier one.
 local function done(list, failed, traces)
   leave(list)
   if failed or list.repeats then return end
+  refuse_carried(list)
   local ignores = false
   for i = 4, list.n, 3 do
     local left = read(list[i], list[i + 1])
@@ -451,7 +469,7 @@ local function tests(fn)
   return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}
 end
 
-rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_arguments, enter = enter, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_arguments, enter = enter, refuse_carried = refuse_carried, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 

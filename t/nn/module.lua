@@ -118,6 +118,7 @@ tap.group("buffers", function()
   end
   tap.is(net.weight.shape, {2, 2}, "the parameter is unchanged")
   net:buffer("seen", rille.zeros{1})
+  tap.ok(net:buffer("seen", rille.zeros{3} + 1).is_leaf, "a buffer that is registered with the result of an operator is a variable")
   net:buffer("seen", rille.ones{3})
   tap.is(net.seen.shape, {3}, "a buffer may be replaced")
   net.mask = rille.ones{2}

@@ -51,9 +51,11 @@ segments_find(struct segments *s, int32_t pieces, int n, struct rille_tensor *co
     for (int i = 0; i < n; i++) {
         const struct type *t = &in[i]->val->type;
         if (t->ndim == 0)
-            return fail(E_SHAPE, "graph: argument %d is a scalar, so micro_batches = %d cannot divide its rows; pass a number, or "
-                        "let the function read the tensor as an upvalue",
-                        i + 1, (int)pieces);
+            return fail(
+                E_SHAPE,
+                "graph: argument %d is a scalar, so micro_batches = %d cannot divide its rows; pass a number, or "
+                "let the function read the tensor as an upvalue",
+                i + 1, (int)pieces);
         if (rows >= 0 && t->dim[0] != rows)
             return fail(E_SHAPE,
                         "graph: argument %d has %lld rows but argument 1 has %lld: with micro_batches all arguments "

@@ -88,6 +88,35 @@ rille_tensor_predates(const struct rille_tensor *t)
     return t->journal < 0 && v->input < 0 && !(v->node && v->node->traced);
 }
 
+/* Returns true if v is `from`, or is computed from it by calls of the trace in progress. */
+static bool
+is_traced_from(struct rille_session *s, struct val *v, const struct val *from)
+{
+    int n = 1, capacity = 1;
+    struct val **stack = must_copy(&v, sizeof v);
+    bool found = false;
+    uint64_t mark = graph_mark(s->graph);
+    while (n > 0 && !found) {
+        struct val *x = stack[--n];
+        found = x == from;
+        if (x->mark == mark || !x->node || !x->node->traced) continue;
+        x->mark = mark;
+        GROW(stack, n + x->node->nin, capacity);
+        for (int i = 0; i < x->node->nin; i++)
+            if (x->node->in[i]) stack[n++] = x->node->in[i];
+    }
+    free(stack);
+    return found;
+}
+
+bool
+rille_trace_carries(const struct rille_tensor *from, const struct rille_tensor *to)
+{
+    if (face_tensor(from, __func__)) return false;
+    if (face_tensors(from->s, 1, (struct rille_tensor *const[]){(struct rille_tensor *)to}, __func__)) return false;
+    return tracing(to->s) && (from->was_read || is_traced_from(to->s, to->val, from->val));
+}
+
 bool
 rille_tensor_requires_grad(const struct rille_tensor *t)
 {

@@ -38,6 +38,7 @@ struct rille_tensor {
     /* index of this tensor's entry in the trace's journal, which keeps the value from before the trace; -1: no
      * entry */
     int32_t journal;
+    bool was_read;                    /* a call of the trace in progress reads the variable */
     struct rille_tensor *next, *back; /* neighbours in the session's list, while nref > 0 */
 };
 

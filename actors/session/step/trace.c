@@ -73,7 +73,6 @@ struct trace {
     int32_t nunfed, unfed_capacity;
     struct read_variable *variable; /* variables that the traced calls read */
     int32_t nvariable, variable_capacity;
-    struct hash_table variables; /* map from the address of a variable to its index in `variable` */
     struct batch_total *total;
     int32_t ntotal, total_capacity;
     /* live numbers (values of user functions) that traced calls used, by reference; also those that no node reads */
@@ -153,10 +152,8 @@ all_fed(const struct trace *r)
 static void
 note_variable(struct trace *r, struct rille_tensor *t)
 {
-    uint32_t at = 0;
-    for (const void *found; (found = hash_next(&r->variables, hash_address(t), &at));)
-        if (found == t) return;
-    hash_add(&r->variables, hash_address(t), t);
+    if (t->was_read) return;
+    t->was_read = true;
     GROW(r->variable, r->nvariable + 1, r->variable_capacity);
     r->variable[r->nvariable++] = (struct read_variable){rille_tensor_hold(t), t->requires_grad};
 }
@@ -341,9 +338,11 @@ trace_end(struct rille_session *s)
     free(r->journal);
     free(r->fed);
     free(r->unfed);
-    for (int32_t i = 0; i < r->nvariable; i++) rille_tensor_free(&r->variable[i].t);
+    for (int32_t i = 0; i < r->nvariable; i++) {
+        r->variable[i].t->was_read = false;
+        rille_tensor_free(&r->variable[i].t);
+    }
     free(r->variable);
-    hash_free(&r->variables);
     for (int32_t i = 0; i < r->nask; i++) rille_live_free(&r->ask[i]);
     free(r->ask);
     free(r);

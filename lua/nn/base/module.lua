@@ -329,6 +329,7 @@ function Module:buffer(name, t)
   check.that(old == nil or kind_of[self][name] == "buffer" or layout.is_tensor(old) and not kind_of[self][name],
     "%s: '%s' is %s of the module; choose another name, or set net.%s = nil before", who, name,
     kind_of[self][name] and "a parameter" or is_module(old) and "a part" or "a field or method", name)
+  if not t.is_leaf then t = t:detach() end -- loads and layout changes need a variable, not the result of an operator
   self[name] = t
   kind_of[self][name] = "buffer"
   return t

@@ -173,11 +173,25 @@ local function fields_of(m)
 end
 
 -- Returns true if m is an instance of a user's class.
-function trace.is_users(m) return is_module(m) and settings.class_of(m) == nil end
+function trace.is_users(m)
+  local class = is_module(m) and settings.class_of(m)
+  return class == nil or class == "nn.Module" -- a plain nn.Module is a container for fields of the user
+end
+
+-- Returns the set of the fields of m that user code may have set: all but the training mode, and results of operators, which
+-- layers leave for the user.
+local function open_fields(m)
+  local keys = {}
+  for key, v in next, m do
+    if key ~= "training" and not (layout.is_tensor(v) and not v.is_leaf) then keys[key] = true end
+  end
+  return keys
+end
 
 -- Reports the fields of m that compiled steps follow, as the walk of lua/step/reach.lua requires: calls note(m, key)
--- for each field, and visit(member, key) for each module in m.
-function list_fields(m, note, visit)
+-- for each field, visit(member, key) for each module in m, and offer(m, keys) for fields that user code may read by name.
+function list_fields(m, note, visit, offer)
+  offer(m, open_fields(m))
   for _, key in ipairs(fields_of(m)) do note(m, key) end
   note(m, "forward")
   local function visit_members(t, seen)

@@ -321,6 +321,16 @@ lua_trace_mean(lua_State *L)
     return 1;
 }
 
+/* rille._trace_carries(from, to): returns true if both are tensors, and the current trace has read the variable `from`,
+ * or computes `to` from it. */
+static int
+lua_trace_carries(lua_State *L)
+{
+    struct rille_tensor *from = tensor_test(L, 1), *to = tensor_test(L, 2);
+    lua_pushboolean(L, from && to && rille_trace_carries(from, to));
+    return 1;
+}
+
 /* rille._tracing(): returns whether a compiled step is being traced, and whether the planner chooses its layouts. */
 static int
 lua_tracing(lua_State *L)
@@ -409,6 +419,7 @@ static const luaL_Reg functions[] = {
     {"device_info", device_info},
     {"clock", wall_clock},
     {"is_terminal", is_terminal},
+    {"_trace_carries", lua_trace_carries},
     {"_trace_pause", trace_pause},
     {"from_local", from_local},
     {"_trace_mean", lua_trace_mean},

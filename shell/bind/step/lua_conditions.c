@@ -117,6 +117,12 @@ conditions_enter(lua_State *L)
 }
 
 int
+conditions_carried(lua_State *L)
+{
+    return tell_list(L, "refuse_carried", false, 0);
+}
+
+int
 conditions_end(lua_State *L, int failed)
 {
     lua_pushnil(L);

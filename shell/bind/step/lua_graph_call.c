@@ -258,6 +258,7 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     push_call(L, c);
     c->g->options = options;
     int failed = call_function(L, c, 0);
+    if (!failed) failed = conditions_carried(L);
     if (!failed) rille_trace_returned(shell_of(L)->session);
     rille_trace_abort(shell_of(L)->session);
     if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
@@ -336,8 +337,10 @@ refuse_micro_batch(lua_State *L, const struct step_call *c)
 {
     const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
     if (text && !strstr(text, "micro_batch"))
-        lua_pushfstring(L, "%s (with micro_batches = %d, the function sees the rows of one micro-batch; it accepts the whole batch)",
-                        text, (int)c->g->options.micro_batches);
+        lua_pushfstring(
+            L,
+            "%s (with micro_batches = %d, the function sees the rows of one micro-batch; it accepts the whole batch)",
+            text, (int)c->g->options.micro_batches);
     return lua_error(L);
 }
 
@@ -350,9 +353,9 @@ trace_call(lua_State *L, struct step_call *c)
     /* traces again, because the first call of the function may fill a cache and so record additional operations */
     for (bool again = false;; again = true) {
         lua_settop(L, c->pattern);
+        conditions_begin(L, c->pattern);
         int failed = find_batch_numbers(L, c);
         if (failed && again) refuse_batch(L, c);
-        conditions_begin(L, c->pattern);
         if (!trace_once(L, c, &made)) {
             if (!failed) return made;
             rille_graph_free(&made);
