@@ -161,8 +161,8 @@ chain_lanes(struct elt *e, const struct view *walk, const struct view *const *vi
  * Rapids): 330 us with prefetches, 195 us without; f32{2048, 64}: 89 and 19 us.
  *
  * A single operation needs no tiles either if it uses one row for all rows. Such a chain prefetches from memory only,
- * not from the last-level cache. f32{256, 3072} plus a row: 306 us with prefetches, 242
- * us without; f32{8192, 3072}: 12.1 and 14.2 ms. */
+ * not from the last-level cache. f32{256, 3072} plus a row: 306 us with prefetches, 242 us
+ * without; f32{8192, 3072}: 12.1 and 14.2 ms. */
 static void
 mark_far(struct elt *e, bool unread)
 {
