@@ -9,8 +9,8 @@
 -- workers write (--root), the file refers to the workers' shard files, checkpoint-00000007-step-400.RANK.shard, which
 -- are written first. dir may be a URL of an object store (runtime/file/disk/store.h).
 --
--- Tensors are named model.NAME, optimizer.NAME.SLOT and gradient.NAME; with several optimisers,
--- optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
+-- Tensors are named model.NAME, parameter.NAME (a parameter that only an optimiser has), optimizer.NAME.SLOT and
+-- gradient.NAME; with several optimisers, optimizer.KEY.NAME.SLOT. All other state is JSON in the metadata: step, note, random state, options, model settings
 -- and data position. Values are stored unsharded, so layouts and meshes may differ between save and load; dtypes may
 -- not. A session owns a folder that it saves into until the session ends.
 
@@ -203,10 +203,10 @@ local function check_settings(model, saved, wrong, root)
   end
 end
 
--- Returns the parts with a mark: their state includes parameters that only an optimiser has. A checkpoint does not
--- include these, because the program saves them itself.
-local function complete(parts)
-  return {model = parts.model, optimizer = parts.optimizer, data = parts.data, parameter = true}
+-- Returns the parts with the field `parameter`, which makes the parameters that only an optimiser has a part of the state.
+-- optional: a saved state may lack some of these parameters.
+local function complete(parts, optional)
+  return {model = parts.model, optimizer = parts.optimizer, data = parts.data, parameter = parts.optimizer and {optional = optional}}
 end
 
 -- Calls visit for each parameter that an optimiser has and the model does not have.
@@ -336,7 +336,7 @@ function checkpoint.save(dir, parts, options)
   local o = check.options(who, options, {async = false, keep = check.none})
   if o.keep then check.count(who, "keep", o.keep) end
   local step = math.tointeger(check.whole(who, "step", parts.step or 0, 0))
-  local state, tensors = state_of(parts)
+  local state, tensors = state_of(complete(parts))
   state.step, state.note = step, parts.note
   local text, why = state_text.encode(state, "checkpoint")
   check.that(text, "%s: %s", who, why)
@@ -402,7 +402,9 @@ local function targets_of(contents, parts, name_of, params, partial, report)
     end
     targets[name] = t
   end
-  each_tensor(parts, name_of, function(name, t) want(name, t) end)
+  each_tensor(parts, name_of, function(name, t)
+    if has[name] or not (name:find("^parameter%.") and parts.parameter.optional) then want(name, t) end
+  end)
   for _, p in ipairs(params) do
     local name = name_of[p]
     if has["gradient." .. name] then want("gradient." .. name, p, partial[name] and 2) end
@@ -410,7 +412,7 @@ local function targets_of(contents, parts, name_of, params, partial, report)
   for _, entry in ipairs(contents) do
     local part = entry.name:match("^%a+")
     if parts[part] and not targets[entry.name] then
-      report(part, "unexpected", ("'%s' of the checkpoint is not in the %s"):format(entry.name, part))
+      report(part, "unexpected", ("'%s' of the checkpoint is not in the %s"):format(entry.name, part == "parameter" and "optimizer" or part))
     end
   end
   return targets
@@ -642,12 +644,13 @@ local function restore(who, source, parts, read)
   return true
 end
 
--- Loads one checkpoint file. Returns step and note; nil and the reason if the values are damaged.
+-- Loads one checkpoint file. The file of a model and an optimiser may be loaded without the model, and older files lack
+-- the parameters that only an optimiser has; these parameters keep their values. Returns step and note; nil and the reason if the values are damaged.
 local function load_file(who, path, parts)
   local contents, says = rille._contents(path, nil, who)
   local saved = state_text.decode(says[METADATA] or "")
   check.that(is_ours(saved), "%s: %s is not a checkpoint of rille.checkpoint.save", who, path)
-  local good, why = restore(who, {path = path, contents = contents, saved = saved}, parts, function(names, placement, sbp)
+  local good, why = restore(who, {path = path, contents = contents, saved = saved}, complete(parts, true), function(names, placement, sbp)
     local whole, values = check.try(rille._load, path, nil, {names = names, placement = placement, sbp = sbp})
     if whole then return values end
     if not tostring(values):find("damaged", 1, true) then error(values, 0) end

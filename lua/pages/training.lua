@@ -78,8 +78,9 @@ Saves model, optimiser, data position and random state in one file, complete or 
 Until the session ends, no other process may save into the folder.]],
     args = [[
 dir: string; folder, created if missing
-model: a module; parameters that only the optimiser has are not saved
-optimizer: an optimiser, or several by name: {generator = a, critic = b}
+model: a module
+optimizer: an optimiser, or several by name: {generator = a, critic = b}; also saves parameters
+that the model does not have
 data: a loader
 step: integer; returned by load
 note: number, string or table of them; returned by load

@@ -592,7 +592,6 @@ tap.group("interrupts", function()
   tap.is((rille.checkpoint.load(at, a.parts)), 2, "the newest checkpoint still loads")
 end)
 
--- Elastic trainings and rille.train.resume copy a complete state; a checkpoint leaves such parameters to the program.
 tap.group("a parameter that only an optimiser has", function()
   local function make(value)
     local net, w = nn.Linear(2, 2), nn.Parameter(rille.tensor{value, value})
@@ -604,7 +603,16 @@ tap.group("a parameter that only an optimiser has", function()
     local to, to_parts, to_opt = make(2)
     require("rille.checkpoint")._copy("test", i == 1 and from_parts or from_opt, i == 1 and to_parts or to_opt)
     tap.is(to:totable(), from:totable(), ("%s: the complete state includes it"):format(what))
+    local at, loaded, loaded_parts, loaded_opt = dir .. "/other-" .. i, make(3)
+    rille.checkpoint.save(at, i == 1 and from_parts or from_opt)
+    rille.checkpoint.load(at, i == 1 and loaded_parts or loaded_opt)
+    tap.is(loaded:totable(), from:totable(), ("%s: the checkpoint includes it"):format(what))
   end
+  rille.checkpoint.save(dir .. "/other-3", from_parts)
+  local w, parts, opt = make(4)
+  rille.checkpoint.load(dir .. "/other-3", {optimizer = opt.optimizer})
+  tap.is(w:totable(), from:totable(), "a load without the model takes it, too")
+  tap.ok(parts.model.weight:totable()[1][1] ~= from_parts.model.weight:totable()[1][1], "and leaves the model's parameters as they are")
 end)
 
 -- Checks which temporary files are deleted. The name of a temporary file contains the process id of its writer.

@@ -108,4 +108,10 @@ for _, heads in ipairs{{8, 4}, {8, 2}, {6, 3}, {4, 4}, {2, 1}} do
   end
 end
 
+tap.fails(function()
+  local m = rille.models.moe.new{vocab = 32, length = 16, layers = 1, heads = 2, width = 16, hidden = 32, experts = 4}
+  rille.models.lora(m, {r = 1 << 40, targets = {"up"}})
+  m(rille.randint(0, 32, {1, 4})):sum():item()
+end, {"1099511627776"}, "an adapter whose rank does not fit into oneDNN's sizes is an error")
+
 tap.done()

@@ -725,7 +725,8 @@ int
 batch_share_rows(const struct call_context *ctx, const struct val *v, struct val **g)
 {
     bool rows = batch_share_of(v) == SHARE_ROWS, each = trace_per_microbatch(*g);
-    if (rows && batch_share_of(*g) == SHARE_ROWS) { /* a reshape to one row does not tell which dimension has the rows */
+    if (rows &&
+        batch_share_of(*g) == SHARE_ROWS) { /* a reshape to one row does not tell which dimension has the rows */
         (*g)->rows = v->rows;
         (*g)->blocks = v->blocks;
     }

@@ -394,11 +394,25 @@ attr_new(bool add, dnnl_primitive_attr_t *attr)
     return 0;
 }
 
+/* Fails if a size does not fit into 32 bits: oneDNN would compute with its low bits, and may divide by 0. */
+static int
+refuse_large_sizes(const struct prim_layout *l)
+{
+    for (int d = 0; d < l->ndim; d++)
+        if (l->size[d] > INT32_MAX)
+            return fail(E_KERNEL, "oneDNN computes with sizes up to %d, and one is %lld; divide this dimension",
+                        INT32_MAX, (long long)l->size[d]);
+    return 0;
+}
+
 int
 prim_describe(const struct prim_op *op, const struct prim_op *forward, int threads, dnnl_primitive_desc_t *out)
 {
     pthread_once(&engine_once, engine_make);
     TRY(prim_check(engine_status, "the engine"));
+    TRY(refuse_large_sizes(&op->src));
+    TRY(refuse_large_sizes(&op->weights));
+    TRY(refuse_large_sizes(&op->dst));
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_attr_t attr;
     if (forward) TRY(prim_describe(forward, NULL, threads, &hint));
