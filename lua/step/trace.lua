@@ -393,8 +393,8 @@ local function note_change(list, i)
   return true
 end
 
--- Fails if the function has replaced a tensor that it read by another one. The compiled step would read the old tensor in
--- each call. Puts the old tensors back.
+-- Fails if the function has assigned another tensor to a place that the trace read. The compiled step would read the old
+-- tensor in each call. Puts the old tensors back.
 local function refuse_carried(list)
   local name, replaced
   for i = 4, list.n, 3 do

@@ -100,8 +100,7 @@ tell_many(const struct attach *found, int n)
     return USAGE;
 }
 
-/* Reports on stderr that the process of a controller does not answer. then: what the user can do besides; "": nothing.
- */
+/* Reports on stderr that the process of a controller does not answer. then: further advice for the user, or "". */
 static int
 tell_no_answer(long pid, const char *then)
 {

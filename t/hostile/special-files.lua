@@ -1,14 +1,14 @@
--- special-files.lua - tests that every reader refuses, by name and at once, a path that is not a regular file: a pipe
--- would wait for its writer forever, and a device never ends. All readers are tried with all kinds of such paths.
+-- special-files.lua - tests that every reader refuses, by name and at once, a path that is not a regular file: a read of a
+-- pipe would wait for a writer forever, and a device never ends. Every reader is tried with every kind of path.
 local tap = dofile("t/lib/tap.lua")
 local json = require "rille.json"
 local families = dofile("t/lib/families.lua")
 
--- What a path is -> the shell command that makes it.
+-- Kind of path -> shell command that creates a path of this kind.
 local kinds = {pipe = "mkfifo '%s'", device = "ln -s /dev/zero '%s'", folder = "mkdir '%s'", terminal = "ln -s /dev/tty '%s'",
   socket = "perl -MIO::Socket::UNIX -e 'chdir shift; IO::Socket::UNIX->new(Local => \"s\", Listen => 1) or die $!' \"$(dirname '%s')\" && mv \"$(dirname '%s')/s\" '%s'"}
 
--- {file that is replaced, code that reads it}. at: the folder of the files.
+-- {replaced file, code that reads the file}. at: folder of the files.
 local readers = {}
 local function add(file, code) readers[#readers + 1] = {file, code} end
 add("llama/model.safetensors", "rille.models.load(at .. '/llama')")
@@ -73,7 +73,7 @@ tap.write(at .. "/bert/1_Pooling/config.json", json.encode{pooling_mode = "mean"
 
 -- ---- trying ----
 
--- Each process tries all readers on one kind of path. A reader that waits is ended with its process.
+-- One process tries all readers with one kind of path. The test ends a process whose reader waits.
 for kind, command in tap.sorted(kinds) do
   local chunk = {("local at = %q\n"):format(at)}
   for i, reader in ipairs(readers) do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # times.sh path/to/rille - tests that --silence, --hang, --link and --orphan, and their environment variables, hold with
-# each launcher. --doctor shows the limits in force: those of the controller, and those that each worker reports. TAP.
+# each launcher. --doctor shows the limits of the controller and of each worker. TAP.
 rille=$(realpath "$1")
 . t/lib/processes.sh
 cd "$dir" || exit 2

@@ -280,8 +280,8 @@ cut_channels(struct cut *c, int64_t parts)
     c->parts = (n + c->channels - 1) / c->channels;
 }
 
-/* Returns the number of images per part with which reordered data stays in the caches of `threads` cores. All parts
- * have about this size, because the last part would overlap the one before it. */
+/* Returns the number of images per part with which reordered data stays in the caches of `threads` cores. The parts
+ * have about equal sizes, because a shorter last part would compute some images twice. */
 static int64_t
 cached_images(const struct three *t, const struct conv_near *near, int threads)
 {

@@ -9,8 +9,8 @@
  * `flops` operations is computed in parts of about `flops`. A part has some of the images, a band of at least
  * `rows` rows, and a multiple of `channels` channels. Tests lower the limits.
  *
- * If images are reordered, a part has at most so many images that image and result of one thread have the size
- * `bytes`, or the size of `kernels` kernels, so that the reordered data stays in the caches. */
+ * If images are reordered, a part is small enough that the reordered data stays in the caches: the images and results
+ * of one thread have at most `bytes` bytes, or the bytes of `kernels` kernels if those are more. */
 extern struct conv_part {
     double flops;
     int64_t rows, channels;

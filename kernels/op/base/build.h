@@ -102,7 +102,8 @@ void b_share_grad(struct build *b, const struct node *n, struct val *const *dout
 
 /* Implements grad() for operators whose derivative is 0 wherever it exists. */
 void b_zero_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
-/* Implement grad() for operators that keep all elements: in their shape, and in another shape. */
+/* Implement grad() for operators that copy all elements: b_same_grad to a result of the operand's shape,
+ * b_reshape_grad to a result of another shape. */
 void b_same_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 void b_reshape_grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din);
 /* Returns true if the gradient of operand i of n is needed, that is, if the operand is a float tensor that a

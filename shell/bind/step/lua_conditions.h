@@ -24,11 +24,11 @@ void conditions_none(lua_State *L); /* declares that the next trace depends on n
  * conditions_end after. failed: the function raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
- * `former`, else to the present values. */
-/* Checks that the function has not replaced a tensor that it reads by another one. Non-zero: an error is at the
+/* Checks that the function still has each tensor that the trace read, in the same place. Non-zero: an error is at the
  * top. */
 int conditions_carried(lua_State *L);
+/* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
+ * `former`, else to the present values. */
 void conditions_numbers(lua_State *L, bool former);
 /* Declares that the trace begun by conditions_begin_live() is only compared with the former trace: changes that the
  * function makes do not count. */
