@@ -656,7 +656,8 @@ begin_program(int argc, char **argv, struct front *front)
     warn_of_devices(p.environment.options.devices);
     if ((code = open_log(&p))) return code;
     if (front_options(front, p.environment.options.devices, &p.environment.options)) return open_failed(&p);
-    if (!front->attached) ending_open(job_title(&p), front->on && (p.script < p.argc || p.naction));
+    bool job = p.script < p.argc || p.naction;
+    if (!front->attached) ending_open(job_title(&p), front->on && job, (front->on || journal_is_open()) && job);
     return run_program(&p);
 }
 

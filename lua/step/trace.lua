@@ -170,7 +170,8 @@ local function count_values(memory, name, value, is_copy)
 end
 
 -- counter -> {n = number of updates}, for traces without a list: of the whole batch, and of check = "trace". Each such
--- trace follows a call of begin() or count_arguments(), which empty the table.
+-- trace follows a call of begin() or count_arguments(), which empty the table. done() empties it, too, because it would keep
+-- optimisers alive.
 local unlisted = {}
 
 -- Called before a step is traced for new arguments. n: number of arguments; the tensors of tables follow them.
@@ -412,6 +413,7 @@ end
 
 -- Ends a trace, after the function has returned or failed. list.repeats: the trace is only compared with an earlier one.
 local function done(list, failed, traces)
+  unlisted = {}
   leave(list)
   if failed or list.repeats then return end
   refuse_carried(list)

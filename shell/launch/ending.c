@@ -135,11 +135,11 @@ static void
 tell_killed(pid_t of, bool memory)
 {
     char when[ENDING_WHEN], reason[128];
-    snprintf(reason, sizeof reason, "the controller (process %d) was killed%s", (int)of,
-             memory ? ", perhaps because memory was exhausted" : "");
+    snprintf(reason, sizeof reason, "the %s (process %d) was killed%s", ending.tells ? "controller" : "program",
+             (int)of, memory ? ", perhaps because memory was exhausted" : "");
     ending_when(when);
     journal_write("end", json_pack("{s:s, s:f}", "reason", reason, "seconds", clock_seconds() - ending.start));
-    fprintf(stderr, "rille: %s %s: %s\n", ending.job, when, reason);
+    if (ending.tells) fprintf(stderr, "rille: %s %s: %s\n", ending.job, when, reason);
 }
 
 /* Runs the watching process: waits until the job's process writes a byte or ends. A byte 0 means that the end was
@@ -161,7 +161,7 @@ watch_job(int from, pid_t of)
     } else if (byte) {
         ending.pid = getpid();
         ending.watcher = 0;
-        ending.tells = !(byte & QUIET);
+        ending.tells = ending.tells && !(byte & QUIET);
         ending_tell(128 + (byte & ~QUIET), NULL);
     }
     _exit(0);
@@ -211,7 +211,7 @@ start_watcher(void)
 /* ---- the end ---- */
 
 void
-ending_open(const char *job, bool tells)
+ending_open(const char *job, bool tells, bool watches)
 {
     const char *slash = strrchr(job, '/');
     ending.pid = getpid();
@@ -219,7 +219,7 @@ ending_open(const char *job, bool tells)
     ending_begin();
     snprintf(ending.job, sizeof ending.job, "%s", slash ? slash + 1 : job);
     journal_event("begin", job);
-    if (tells) start_watcher();
+    if (watches) start_watcher();
 }
 
 void

@@ -13,9 +13,9 @@ enum { ENDING_WHEN = 96 };
 void ending_begin(void);
 /* Writes the present time and the time since the start, as in "ended at 2026-11-30 17:33:14 UTC after 3.20 s". */
 void ending_when(char out[ENDING_WHEN]);
-/* Logs the start of the job. tells: the end may also be printed on stderr; then also starts the process that reports
- * a killed job. No other thread may run yet. */
-void ending_open(const char *job, bool tells);
+/* Logs the start of the job. tells: the end may also be printed on stderr. watches: starts the process that reports a
+ * killed job. No other thread may run yet. */
+void ending_open(const char *job, bool tells, bool watches);
 /* Makes os.exit() report the end of the job. closes: os.exit() always closes the state, so that workers end with the
  * job's exit code. */
 void ending_hook(lua_State *L, bool closes);

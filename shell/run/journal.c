@@ -37,6 +37,12 @@ journal_open(const char *option, const char *path)
     return 0;
 }
 
+bool
+journal_is_open(void)
+{
+    return journal.fd >= 0;
+}
+
 void
 journal_job(const char *name)
 {

@@ -6,11 +6,15 @@
 #ifndef RILLE_SHELL_JOURNAL_H
 #define RILLE_SHELL_JOURNAL_H
 
+#include <stdbool.h>
+
 struct json_t;
 
 /* Opens the log and keeps it open until the process ends. option: origin of the path, for messages. Returns 0; -1 after
  * printing the error. */
 int journal_open(const char *option, const char *path);
+/* Returns true if the program has a log. */
+bool journal_is_open(void);
 /* sets the field "job" of all later lines; name: path of a script, or another text */
 void journal_job(const char *name);
 void journal_rank(int rank);

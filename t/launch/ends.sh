@@ -115,7 +115,8 @@ done 2>/dev/null
 are_zombies() { local w; for w; do grep -q ') Z' /proc/$w/stat || return 1; done; }
 echo 'local x = rille.ones({8, 8}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"})
 io.stderr:write("ready\n")
-repeat x:sum():item() until false' >lasting.lua
+local began = rille.clock()
+repeat x:sum():item() until rille.clock() - began > 60' >lasting.lua
 for hosts in 1 2; do
   RILLE_HOSTS=$hosts "$rille" launch -n 2 -d cpu:1 --orphan 1 lasting.lua >out 2>err & pid=$!
   await grep -q ready err
@@ -141,6 +142,16 @@ is "a reader that ends early: exit code, and no line on stderr" "${PIPESTATUS[0]
 await eval 'grep -q "\"end\"" log'
 is "a reader that ends early: the log has one end" "$(logged)" SIGPIPE
 ok "a reader that ends early: no process is left" await eval '! pgrep -f "$dir|--log log -e while" >/dev/null'
+for end in KILL PIPE; do
+  rm -f log
+  case $end in
+  KILL) "$rille" -d cpu:1 --log log -e 'os.execute("kill -KILL $PPID; sleep 1")' >out 2>err; code=$? ;;
+  PIPE) timeout $hang "$rille" -d cpu:1 --log log -e 'while true do print(1) end' 2>err | head -1 >/dev/null; code=${PIPESTATUS[0]} ;;
+  esac
+  await eval 'grep -q "\"end\"" log'
+  is "a program without workers, SIG$end: exit code, and no line on stderr" "$code $(cat err)" "$((128 + $(kill -l $end))) "
+  is "a program without workers, SIG$end: the log has one end" "$(logged)" "$([ $end = KILL ] && echo "the_program_(process_N)_was_killed" || echo SIGPIPE)"
+done 2>/dev/null
 env --default-signal=INT "$rille" coordinator --bind tcp://127.0.0.1:$(free_port) --world 2 -e 'print(1)' 2>err >/dev/null & pid=$!
 await eval '[ "$(pgrep -P $pid)" ]'
 kill -INT $pid

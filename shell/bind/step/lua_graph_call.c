@@ -56,6 +56,7 @@ struct step_call {
     struct graph *g;
     struct rille_tensor *in[MAX_TENSORS];
     int nin, args, last, pattern, nresult;
+    bool returned; /* the last trace of the function has returned, so that a later error is one of the plan */
 };
 
 /* Pushes the pattern of some values: a table of the values from first to last, with a marker in place of each tensor.
@@ -293,6 +294,7 @@ trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
     struct rille_session *s = shell_of(L)->session;
     struct rille_tensor *out[MAX_TENSORS];
     *made = NULL;
+    c->returned = false;
     lua_settop(L, c->pattern);
     push_call(L, c);
     int failed = conditions_enter(L);
@@ -308,6 +310,7 @@ trace_once(lua_State *L, struct step_call *c, struct rille_graph **made)
         return failed ? failed
                       : complain(L, "graph: a step can have at most %d tensors as arguments or results", MAX_TENSORS);
     }
+    c->returned = true;
     int nout = list_graph_tensors(L, c->pattern + 1, results, out);
     at_line(L);
     int code = rille_trace_end(s, nout, out, made);
@@ -360,7 +363,7 @@ trace_call(lua_State *L, struct step_call *c)
             if (!failed) return made;
             rille_graph_free(&made);
         } else if (again || !rille_trace_differs(shell_of(L)->session)) {
-            if (c->g->options.micro_batches > 1 && !failed) refuse_micro_batch(L, c);
+            if (c->g->options.micro_batches > 1 && !failed && !c->returned) refuse_micro_batch(L, c);
             lua_error(L);
         }
     }
