@@ -197,7 +197,7 @@ tap.group("files", function()
     {"[\\v]", "within a set", "within a set"}, {"a{,3}", "{,n}", "{,n}"}, {"\\v", "\\v", "\\v"}, {"\\h+", "\\h", "\\h"},
     {"\\Qa.\\E", "\\Q", "\\Q"}, {"a\\K", "\\K", "\\K"},
     {"[a-z--b]", nil, "difference"}, {"[\\p{L}~~a]", nil, "difference"}, {"(?i:x\\p{Lu})", nil, "property"},
-    {"a(?i)b[\\p{L}]", nil, "property"},
+    {"a(?i)b[\\p{L}]", nil, "property"}, {"(?i:[x\\p{Lu}])", "property Lu", "property"}, {"(?i)[\\P{^Lt}]", "property Lu", "property"},
     {"(?i:a)\\p{Lu}"}, {"((?i)a)\\p{Lu}"}, {"(?i:'s|'t|'re)"}, {"(?-i:ss)"}, {"\\{,3}"}, {"a{2}|a{1,2}?"}, {"\\(?ms"},
     {"\\p{N}{1,3}+", "possessive"}, {"a{2}?", "{n}?"}, {"(?m:.)", "(?m"}, {"(?is)a", "(?m"}, {"\\pL", "\\p without"},
     {"[\\PL]", "\\p without"}, {"(a)\\g{1}", "\\g without"}, {"(?i:ss)", "(?i"}, {"a(?i)xSt", "(?i"},

@@ -81,6 +81,14 @@ spell_members(const struct spelling *s, const char *members, const char *newer, 
     }
 }
 
+/* Returns true for Lu, Ll and Lt: where (?i) ignores case, PCRE2 from 10.45 on lets each of them match every letter
+ * that has a case; Oniguruma and older versions do not. */
+static bool
+is_case(const char *name, size_t n)
+{
+    return n == 2 && name[0] == 'L' && strchr("ult", name[1]);
+}
+
 /* Appends the property at p, which ends at `end`: \p{L}, \p{^L} or \pL. */
 static void
 spell_property(const struct spelling *s, const char *p, const char *end)
@@ -91,7 +99,10 @@ spell_property(const struct spelling *s, const char *p, const char *end)
     size_t n = (size_t)(end - name) - braced;
     str_addf(&members, "\\%c{%s%.*s}", s->rest && negated ? 'P' : 'p', is_script(name, n) ? "sc:" : "", (int)n, name);
     if (s->newer) class_add_newer(&newer, name, n);
+    bool exact = !s->rest && is_case(name, n);
+    if (exact) str_add(s->out, "(?-i:");
     spell_members(s, str_text(&members), str_text(&newer), negated);
+    if (exact) str_add(s->out, ")");
     str_free(&members);
     str_free(&newer);
 }
@@ -256,14 +267,27 @@ folds_to_several(const unsigned char *p)
     return false;
 }
 
+/* Returns true if p begins with \p{Lu}, \P{Lu}, \p{^Lu}, or the same with Ll or Lt. */
+static bool
+has_case_property(const char *p)
+{
+    if (p[0] != '\\' || (p[1] != 'p' && p[1] != 'P') || p[2] != '{') return false;
+    p += p[3] == '^' ? 4 : 3;
+    return is_case(p, strcspn(p, "}"));
+}
+
 /* Returns a description of the first syntax, from p to the end of the group, that has another meaning in PCRE2
  * when case is ignored; NULL: none. */
 static const char *
 foreign_caseless(const char *p, enum dialect dialect)
 {
+    bool set = false;
     for (int depth = 0; *p && depth >= 0; p = *p == '\\' ? skip_escape(p) : p + 1) {
         if (*p == '(') depth++;
         if (*p == ')') depth--;
+        if (*p == '[' || *p == ']') set = *p == '[';
+        if (dialect == DIALECT_ONIGURUMA && set && has_case_property(p))
+            return "a property Lu, Ll or Lt in a set, where the option (?i) ignores case";
         if (dialect == DIALECT_RUST && *p == '\\' && (p[1] == 'p' || p[1] == 'P'))
             return "a Unicode property, \\p or \\P, where the option (?i) ignores case";
         if (dialect == DIALECT_ONIGURUMA && folds_to_several((const unsigned char *)p))

@@ -182,6 +182,8 @@ local function measured(f, made, n)
   return now
 end
 
+local MAPPINGS <const> = 64 -- number of blocks of a cache that malloc maps one by one
+
 local function endure(f, total)
   local n = math.max(1, total // (f.few or 1) // 4)
   local first, rose = measured(f, 0, n), {}
@@ -195,7 +197,7 @@ local function endure(f, total)
   end
   local grown = {}
   for key, count_of in pairs(rose) do
-    local most = f.caches and key:find("kB") and f.caches or -1
+    local most = f.caches and (key:find("kB") and f.caches or key:find("mappings") and MAPPINGS) or -1
     if count_of == 3 and before[key] - first[key] > most then
       grown[#grown + 1] = ("%s: from %d to %d in %d calls"):format(key, first[key], before[key], 3 * n)
     end
