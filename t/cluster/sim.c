@@ -49,7 +49,8 @@ test_seeds(int hosts)
            world, hung);
         ok(restarts > seeds / 30 && taken > restarts / 10, "%d workers: restarted coordinators took over %d workers",
            world, taken);
-        ok(found > restarts / 60, "%d workers: restarted coordinators went back to %d kept snapshots", world, found);
+        ok(covered(found > restarts / 60), "%d workers: restarted coordinators went back to %d kept snapshots", world,
+           found);
     }
 }
 

@@ -119,7 +119,7 @@ flows_make(struct worker *w, const struct run *run, bool driven)
             must_realloc(w->flows.of_device, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
     }
     TRY(make_flows(w, run, driven));
-    memset(w->flows.of_device, 0, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
+    if (p->ndevice) memset(w->flows.of_device, 0, sizeof *w->flows.of_device * NSTREAM * (size_t)p->ndevice);
     for (int32_t k = 0; k < p->ndevice * NSTREAM && w->flows.nflow; k++) {
         const struct plan_device *d = &p->device[k / NSTREAM];
         struct flow *f = d->thread == w->id ? find_flow(w, d, k % NSTREAM, NULL) : NULL;
