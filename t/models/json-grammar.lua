@@ -49,14 +49,14 @@ tap.group("the automaton", function()
       if i > 1 and verdict(head) ~= "open" then odd[#odd + 1] = head end
       for c in ('{}[]:,"\\0 5.e-tu\1\n'):gmatch "." do
         local other = head .. c .. tail
-        if tap.share(i) then
+        if tap.share() then
           tried = tried + 1
           if (verdict(other) == "complete") ~= is_object(other) then odd[#odd + 1] = other end
         end
       end
     end
   end
-  tap.ok(#odd == 0 and tried > 50, ("%d changed texts are complete if and only if they are JSON objects"):format(tried), table.concat(odd, " | "))
+  tap.ok(#odd == 0 and tried > 20, ("%d changed texts are complete if and only if they are JSON objects"):format(tried), table.concat(odd, " | "))
   tap.is({verdict('{"a":' .. (" "):rep(40)), verdict '{}x', verdict "[1]"}, {"refused", "refused", "refused"}, "many spaces, a text after the object, and an array are refused")
 end)
 
