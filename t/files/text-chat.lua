@@ -106,13 +106,13 @@ tap.group("limits", function()
   end
   tap.is(render("{{ ''.__index is defined }} {{ messages.__name is defined }} {{ ({})['of'] is defined }} {{ ({}).keys is callable }}"), "False False False True", "parts of values are not seen")
   local loop = "{% for a in range(90000) %}"
-  for what, template in pairs{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["runs more than"] = "{% set s = 'a' * 9000000 %}" .. loop .. "{% if 'b' in s %}{% endif %}{% endfor %}",
+  for what, template in tap.sorted{["steps"] = loop .. loop .. loop .. "{% endfor %}{% endfor %}{% endfor %}", ["runs more than"] = "{% set s = 'a' * 9000000 %}" .. loop .. "{% if 'b' in s %}{% endif %}{% endfor %}",
     ["compares more than"] = "{% set l = range(90000)|list %}" .. loop .. "{% set k = l|sort %}{% endfor %}",
     ["calls of macros are nested"] = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     ["bytes"] = "{% set ns = namespace(x='aaaaaaaaaa') %}" .. loop .. "{% set ns.x = ns.x ~ ns.x %}{% endfor %}", ["more than 67108864 bytes"] = "{{ 'ab' * 99999999999 }}",
     ["values"] = "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     ["recursive loops"] = "{% set l = [1] %}{% for a in l recursive %}{{ loop(l) }}{% endfor %}", ["blocks are nested"] = "{{ " .. ("("):rep(5000) .. "1" .. (")"):rep(5000) .. " }}"} do
-    tap.fails(function() render(template) end, {"chat: template: line 1", what}, "a limit of " .. what)
+    if tap.share() then tap.fails(function() render(template) end, {"chat: template: line 1", what}, "a limit of " .. what) end
   end
 end)
 

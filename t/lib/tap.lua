@@ -149,6 +149,9 @@ function tap.share(i)
   return i == 0 or ((z ~ (z >> 31)) >> 1) % of == tap.which
 end
 
+-- Runs a group of checks, if this run takes the group as a case of share().
+function tap.case(name, f) return tap.share() and tap.group(name, f) end
+
 -- Returns an iterator over a table in the order of its keys. The order of pairs() differs between runs, and share()
 -- must count the same cases in each.
 function tap.sorted(t)

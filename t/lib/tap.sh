@@ -49,13 +49,16 @@ free_port() { # prints an unused port below the kernel's ephemeral ports
   echo "$p"
 }
 
-# share I: succeeds if this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n. Without
-# SHARE, or with SHARE=all, a run takes every case. Every run takes case 0.
+# share [I]: succeeds if this run takes case I (from 0) of an exhaustive loop. SHARE=k/n takes one case in n. Without
+# SHARE, or with SHARE=all, a run takes every case. Every run takes case 0. Without I, the calls of this function count
+# the cases.
+share_calls=0
 share() {
+  local i=${1:-$((share_calls++))}
   [[ ${SHARE:-all} = */* ]] || return 0
   [ -n "${share_said:-}" ] || echo "# share $SHARE"
   share_said=1
-  [ "$1" = 0 ] || [ $(($1 * 2654435761 / 8192 % ${SHARE#*/})) = "${SHARE%/*}" ]
+  [ "$i" = 0 ] || [ $((i * 2654435761 / 8192 % ${SHARE#*/})) = "${SHARE%/*}" ]
 }
 
 finish() {

@@ -167,6 +167,7 @@ prove(const struct op *op, uint64_t seed)
         int status = sound_start(&s, op, op->sample[i], seed);
         if (status) diag("%s %s: %s", op->name, op->sample[i], err_text());
         failed += !!status;
+        s.shares = true;
         for (size_t m = 0; m < countof(mesh) && !status; m++) {
             struct sound_tally t = sound_each_derived(&s, mesh[m].naxis, mesh[m].axis);
             on[m] += t.proved, per_mesh[m] += t.proved;
@@ -228,8 +229,9 @@ complete(const struct op *op, uint64_t seed)
     int unexplained = 0;
     for (int i = 0; i < OP_SAMPLE && op->sample[i]; i++) {
         struct sound s;
-        if (!share_next()) continue;
-        if (!sound_start(&s, op, op->sample[i], seed) && tells(&s)) sound_each_missing(&s, missing, &unexplained);
+        int status = sound_start(&s, op, op->sample[i], seed);
+        s.shares = true;
+        if (!status && tells(&s)) sound_each_missing(&s, missing, &unexplained);
         sound_end(&s);
     }
     ok(unexplained == 0, "%s: what is sound on two ranks is derived, or there is a reason", op->name);

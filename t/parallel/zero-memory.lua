@@ -55,18 +55,20 @@ tap.group("memory and bytes", function()
     for _, d in ipairs{2, 4, 8} do
       local whole
       for case = 0, 4 do
+        if not tap.share() then goto next end
         local zero, kept = math.min(case, 3), case == 4
         local step, n, losses = trained(d, zero, pieces, WIDTH, 8, not kept and (zero == 3 or nil))
         local most, moved = most_and_moved(step)
         local name = ("%d ranks, zero %d%s, %d micro-batches: "):format(d, zero, kept and ", gathers kept" or "", pieces)
         local bytes = formula(d, zero, pieces, kept)
-        whole = whole or losses
+        whole = whole or case > 0 and select(3, trained(d, 0, pieces, WIDTH, 8)) or losses
         tap.is(losses, whole, name .. "losses have the bits of zero 0")
         tap.ok(most <= bytes * n + at_work(step, n, WIDTH, pieces), name .. "memory is at most that of the formula",
           ("%.2f bytes per parameter, the formula %.2f"):format(most / n, bytes))
         local methods = case == 3 and 2 * pieces + 1 or 2
         tap.ok(moved <= 4 * methods * (d - 1) * n and moved >= 0.97 * 4 * methods * (d - 1) * n, name .. "each parameter moves " .. methods .. " times",
           ("%.2f"):format(moved / 4 / (d - 1) / n))
+        ::next::
       end
     end
   end

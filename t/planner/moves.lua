@@ -73,7 +73,8 @@ tap.group("moves between all layouts", function()
   end
   local function text(sbp) return type(sbp) == "table" and ("(%s, %s)"):format(sbp[1], sbp[2]) or sbp end
   local tried, refused, wrong = 0, 0, nil
-  for place, all in pairs{[P] = line, [rille.placement("cpu", {{0, 1}, {2, 3}})] = grid} do
+  for k, all in ipairs{line, grid} do
+    local place = k == 1 and P or rille.placement("cpu", {{0, 1}, {2, 3}})
     local cut = all == line and "S(0)" or {"S(0)", "B"}
     for _, from in ipairs(all) do
       for _, to in ipairs(all) do
@@ -125,13 +126,14 @@ tap.group("updates that follow each other", function()
     relu = function(v, x) v:add_(x:relu()) end, add = function(v, x) v:add_(x) end,
     copy = function(v, x) v:copy_(x:relu()) end, mul = function(v, x) v:mul_(x:relu()) end,
   }
-  local all = {[P] = {"S(1)", "P"}, [rille.placement("cpu", {{0, 1}, {2, 3}})] = {{"P", "B"}, {"S(0)", "P"}}}
   local tried, wrong = 0, nil
-  for place, sbps in pairs(all) do
-    updates.cut = function(v, x) v:add_(x:to_global{sbp = sbps == all[P] and "S(0)" or {"S(0)", "S(1)"}}) end
+  for k, sbps in ipairs{{"S(1)", "P"}, {{"P", "B"}, {"S(0)", "P"}}} do
+    local place = k == 1 and P or rille.placement("cpu", {{0, 1}, {2, 3}})
+    updates.cut = function(v, x) v:add_(x:to_global{sbp = k == 1 and "S(0)" or {"S(0)", "S(1)"}}) end
     for _, sbp in ipairs(sbps) do
-      for first, f in pairs(updates) do
-        for second, g in pairs(updates) do
+      for first, f in tap.sorted(updates) do
+        for second, g in tap.sorted(updates) do
+          if not tap.share() then goto next end
           local costs, want = {}, nil
           for _, mode in ipairs{false, "optimal", "propagate", "recursive", "greedy"} do
             local x = rille.ones({8, 12}, {placement = place, sbp = sbp})
@@ -153,6 +155,7 @@ tap.group("updates that follow each other", function()
               if e.bound > e.cost or e.cost < costs.optimal then wrong = wrong or what .. "bound above cost, or below optimal" end
             end
           end
+          ::next::
         end
       end
     end

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Tests that every example runs, prints the output promised in its head comment, and exits with 0.
+# Tests that every example runs, prints the output promised in its head comment, and exits with 0. Runs of examples are
+# cases of share; errors before training are tested in every share.
 rille=$1
 . t/lib/tap.sh
 
@@ -12,29 +13,31 @@ runs() {
   out=$("$rille" -d cpu:4 "examples/$name.lua" $arguments </dev/null 2>&1) || { echo "$out"; return 1; }
   for word; do grep -qF -- "$word" <<<"$out" || { echo "does not print: $word"; echo "$out"; return 1; }; done
 }
+drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }
 
-example tensor "shape" "3 x 4" "matmul"
-example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
-example autograd "12.0 3.0" "12.0 -6.0" "has layout P" "3.14159"
-example pipeline "gpipe" "1f1b"
-example per_rank "below 1e-5:	true" "12288	(n - 1)/n of k and v per rank:	12288"
-example auto "planned" "and no plan costs less" "for 64 x 8 devices"
+share && example tensor "shape" "3 x 4" "matmul"
+share && example sbp "A0 S(0) times B0 B gives Y0 S(0)" "Y0 B times B1 S(1) gives Y2 S(1)" "device 3 holds 4 x 3 from column 3" "bytes move"
+share && example autograd "12.0 3.0" "12.0 -6.0" "has layout P" "3.14159"
+share && example pipeline "gpipe" "1f1b"
+share && example per_rank "below 1e-5:	true" "12288	(n - 1)/n of k and v per rank:	12288"
+share && example auto "planned" "and no plan costs less" "for 64 x 8 devices"
 small="--steps 3 --batch 4 --length 16 --layers 2 --width 32 --write 8"
-example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "validation loss" "The "
-example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "validation loss"
-example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "validation loss"
-example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "continues after step 3" "step 5/5"
-example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed" "step 12/12"
-example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "continues after step 12" "step 24/24"
-example "resnet --steps 3 --recipe dp" "of 360 held-out images"
-example "resnet --steps 3 --recipe zero" "of 360 held-out images"
+share && example "gpt $small --plot $dir/gpt.svg" "single on cpu[0]" "tokens/s" "MFU" "validation loss" "The " && ok "gpt.lua draws its losses" drawn "$dir/gpt.svg"
+share && example "gpt $small --recipe pp-tp --micro-batches 2" "pp-tp on cpu[0, 1]" "bubble" "validation loss"
+share && example "gpt $small --every 2 --checkpoint $dir/training --recipe zero" "validation loss" &&
+  example "gpt $small --steps 5 --every 2 --checkpoint $dir/training --resume --recipe 2d" "continues after step 3" "step 5/5"
+share && example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed" "step 12/12" &&
+  example "gpt $small --steps 30 --minutes 0 --checkpoint $dir/timed --resume" "continues after step 12" "step 24/24"
+share && example "resnet --steps 3 --recipe dp" "of 360 held-out images"
+share && example "resnet --steps 3 --recipe zero" "of 360 held-out images"
 "$rille" -d cpu:1 -e "rille.models.llama.new{vocab = 300, length = 16, layers = 2, heads = 4, kv_heads = 2, width = 16}:save('$dir/new')
   rille.tokenizer.train({file = 'README.md'}, {size = 300}):save('$dir/new/tokenizer.json')"
 for i in $(seq 400); do echo $((i * 7 % 61)); done >"$dir/ids"
-example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "loss 5." "saved in $dir/tuned"
-example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
-example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
-example "finetune $dir/new $dir/told --text README.md --steps 3" "loss 5." "saved in $dir/told"
+share && example "finetune $dir/new $dir/tuned --ids $dir/ids --steps 3 --recipe dp-tp" "loss 5." "saved in $dir/tuned" &&
+  example "generate $dir/tuned --ids 3,1,4 --count 5 --greedy" " 3 1 4 " "ids/s"
+share && example "generate $dir/new --ids 3 --count 5 --devices 2 --quantize int8" "ids/s"
+share && example "finetune $dir/new $dir/told --text README.md --steps 3" "loss 5." "saved in $dir/told" &&
+  example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 # alike RECIPE: trains with the recipe and on one device. The first five characters of each log line must be equal.
 alike() {
   "$rille" -d cpu:8 examples/finetune.lua "$dir/new" "$dir/by" --ids "$dir/ids" --steps 2 --length 16 --recipe single --log "$dir/one.log" >/dev/null
@@ -49,7 +52,6 @@ unsaved() {
 touch "$dir/file"
 ok "finetune.lua: a target that is a file is refused before training" unsaved "$dir/file" "$dir/file is a file, expected a folder"
 ok "finetune.lua: a target in a missing folder is refused before training" unsaved "$dir/nowhere/tuned" "$dir/nowhere/tuned cannot be written: No such file"
-example "generate $dir/told --prompt Rille --count 5" "Rille" "ids/s"
 # Makes a model folder whose tokenizer begins each text with id 298. The model's end id is the third id of the greedy
 # text.
 bos=$dir/bos
@@ -87,7 +89,7 @@ echo "{\"eos_token_id\": [4711]}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json determines the end id, if it exists" cmp <(hello) "$bos/whole"
 echo "{\"eos_token_id\": $(cat "$bos/stop")}" >"$bos/generation_config.json"
 ok "generate.lua: generation_config.json may have a single end id" cmp <(hello) "$bos/stopped"
-example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
+share && example "gpt $small --bpe 300" "vocabulary 300" "validation loss" "The "
 # few ...: trains on a text that has fewer distinct tokens than the options request; the model must then have and
 # write only these tokens
 few() {
@@ -96,7 +98,7 @@ few() {
   out=$("$rille" -d cpu:1 examples/gpt.lua $small --batch 1 --text "$dir/short" --bpe 2000 --temperature 3 --write 200 2>&1) || { echo "$out"; return 1; }
   ! grep -q "2000 different\||reserved_" <<<"$out" || { echo "$out"; return 1; }
 }
-ok "gpt.lua: a short text gives only the tokens that it has" few
+share && ok "gpt.lua: a short text gives only the tokens that it has" few
 told() { # told NAME ARGUMENTS TEXT: the example fails with the text
   local out
   out=$("$rille" -d cpu:1 "examples/$1.lua" $2 2>&1) && return 1
@@ -113,9 +115,8 @@ ok "finetune.lua: a missing text is an error" told finetune "$dir/new $dir/x" "-
 ok "finetune.lua: an unknown recipe is an error that lists the recipes" told finetune "$dir/new $dir/x --ids $dir/ids --recipe 4d" "2.5d, 2d, 3d"
 ok "finetune.lua: a negative number of steps is an error" told finetune "$dir/new $dir/x --ids $dir/ids --steps -1" "--steps must be at least 1, found -1"
 ok "resnet.lua: a negative number of steps is an error" told resnet "--steps -1" "--steps must be at least 1, found -1"
-case=0
 for recipe in sp 2d 2.5d 3d pp pp-tp; do
-  share $((case++)) || continue
+  share || continue
   ok "finetune.lua: --recipe $recipe has the losses of one device" alike "$recipe"
 done
 
@@ -147,7 +148,7 @@ resumes() { # resumes ...: checks that an interrupted training continues with th
   grep -q "continues after step 10" "$dir/part.out" && cmp "$dir/whole" "$dir/part" &&
     diff <(tail -n +2 "$dir/whole.out") <(tail -n +3 "$dir/part.out")
 }
-ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
+share && ok "gpt.lua: with --resume, losses, tests and log equal those of an uninterrupted training" resumes
 # another_text ...: changes the text, keeping its length and characters: reversed lines, one changed character, two swapped letters
 another_text() {
   local call="$rille -d cpu:1 examples/gpt.lua --layers 1 --width 16 --heads 2 --length 16 --batch 4 --every 2 --write 1 --prompt a"
@@ -165,7 +166,7 @@ another_text() {
   done
   cp "$dir/text" "$dir/moved" && $call --text "$dir/moved" --steps 4 --checkpoint "$dir/learned" --resume 2>/dev/null | grep "continues after step 2"
 }
-ok "gpt.lua: with --resume, another text is refused, both texts are named, and the log is kept" another_text
+share && ok "gpt.lua: with --resume, another text is refused, both texts are named, and the log is kept" another_text
 is "generate.lua: without new ids no speed is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 0 2>&1)" " 3 1"
 is "generate.lua: if the count is too large, only the error is printed" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,1 --count 99 2>&1 | head -1 | cut -c1-6)" "rille:"
 is "generate.lua: an invalid id is named" "$("$rille" -d cpu:1 examples/generate.lua "$dir/new" --ids 3,x 2>&1 | head -1)" "rille: --ids: an id must be an integer, found 'x'"
@@ -178,9 +179,9 @@ diverges() {
   grep -q "the loss is -*nan.*try a lower --lr" <<<"$out" || { echo "$out"; return 1; }
   test -z "$(ls "$3" 2>/dev/null)"
 }
-ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
-ok "gpt.lua: a diverged model does not replace checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
-ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
+share && ok "finetune.lua: a diverged model is not saved" diverges finetune "$dir/new $dir/lost --ids $dir/ids --steps 5 --warmup 0 --lr 1e38" "$dir/lost"
+share && ok "gpt.lua: a diverged model does not replace checkpoints" diverges gpt "$small --steps 5 --warmup 0 --lr 1e38 --every 2 --checkpoint $dir/lost" "$dir/lost"
+share && ok "resnet.lua: a diverged model is not tested" diverges resnet "--steps 20 --lr 1e30" "$dir/lost"
 mkdir -p "$dir/other"
 for config in '{"model_type": "rwkv"}' '{"model_type": null}' '[1]' '"x"' '{}'; do
   echo "$config" >"$dir/other/config.json"
@@ -194,6 +195,4 @@ for config in '{"model_type": "rwkv"}' '{"model_type": null}' '[1]' '"x"' '{}'; 
 done
 "$rille" -d cpu:4 examples/digits.lua --layout sideways >/dev/null 2>&1
 is "digits.lua: an unknown layout is an error" $? 1
-drawn() { grep -q "prefers-color-scheme:dark" "$1" && grep -q "<polyline" "$1" && tail -1 "$1" | grep -q "</svg>"; }
-ok "gpt.lua draws its losses" drawn "$dir/gpt.svg"
 finish

@@ -32,6 +32,7 @@ struct sound {
     struct sig_list list; /* signatures on one mesh axis */
     int noperand;
     uint64_t random;
+    bool shares;         /* true: searches take only a share of the combinations (t/lib/tap.h) */
     int fill;            /* kind of the operands' values, as an index in sound_kinds */
     int round;           /* number of computations with this kind of values before the current one */
     int64_t capacity;    /* cells per buffer: more than twice the largest operand */
@@ -554,6 +555,7 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
 {
     const struct layout *layout[SAMPLE_IN + OP_OUT];
     if (!sig_layouts(s->atlas, p, &s->sample.call, &s->rule, &s->list, choice, order, layout)) return;
+    if (s->shares && tally->proved + tally->failed > 0 && !share_next()) return;
     bool holds = sound_holds(s, p, layout) && !sig_check(&s->arena, &s->sample.call, &s->rule, layout);
     tally->proved += holds;
     tally->failed += !holds;
@@ -561,7 +563,7 @@ sound_try(struct sound *s, const struct place *p, const int *choice, const uint8
 }
 
 /* Checks all combinations of derived signatures on a mesh of one or two axes. If two axes split the same dimension,
- * tries both orders. */
+ * tries both orders. With s->shares, checks the first combination and a share of the others. */
 static inline struct sound_tally
 sound_each_derived(struct sound *s, int naxis, const int32_t *axis)
 {
