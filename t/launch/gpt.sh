@@ -35,10 +35,14 @@ local b = rille.tensor(labels, {dtype = "i64", placement = y.placement, sbp = y.
 for _ = 1, 4 do print(("%a"):format(step(a, b):item())) end
 LUA
 for layout in single dp tp dp-tp pp pp-tp; do
-  go -d cpu:4 gpt.lua $layout
-  want=$stdout
-  ok "one process trains a GPT in $layout for four steps" [ "$code $(wc -l <out)" = "0 4" ]
+  want=
   for shape in "1 4 1" "2 2 1" "4 1 1" "2 2 2" "4 1 2"; do
+    share || continue
+    if [ -z "$want" ]; then
+      go -d cpu:4 gpt.lua $layout
+      want=$stdout
+      ok "one process trains a GPT in $layout for four steps" [ "$code $(wc -l <out)" = "0 4" ]
+    fi
     read -r workers devices hosts <<<"$shape"
     RILLE_HOSTS=$hosts go launch -n "$workers" -d "cpu:$devices" gpt.lua $layout
     is "a GPT in $layout on $workers x $devices of $hosts hosts gives the bits of one process" "$stdout" "$want"

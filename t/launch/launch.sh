@@ -51,6 +51,7 @@ ok "the check finds missing pairs in a shorter table" [ -n "$(head -n 11 <<<"$cl
 "$rille" keys >"$dir/key"
 printf 'wire_ns 0\nwire_ns_per_byte 1\n' >"$dir/cost"
 while read -r layout workers hosts how; do
+  share || continue
   want=$(digits "$layout" -d cpu:4) more=() cost=
   [ "$how" = key ] && more=(--bind "tcp://127.0.0.1:$(free_port)" --key-file "$dir/key")
   [ "$how" = sums ] && cost=$dir/cost
@@ -82,6 +83,7 @@ LUA
 go -d cpu:16 handed.lua
 want=$stdout
 for shape in "2 8 2 segments" "4 4 4 segments and back"; do
+  share || continue
   read -r hosts devices legs <<<"$shape"
   RILLE_COST=$dir/cost RILLE_HOSTS=$hosts go launch -n "$hosts" -d "cpu:$devices" handed.lua
   is "a sum of 16 devices is reduced hierarchically in $legs with the same bits; plan and explain show this" "$stdout${stderr##*]}" \
@@ -142,6 +144,7 @@ local _, parts = tostring(step:plan()):gsub("plan: ", "")
 print(count, s.hosts, parts, trace.otherData.hosts, require"rille.show.actors"(step:actors(), 100):match("actors(.*)\n"))
 LUA
 for hosts in 1 2 4; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 hosts.lua
   several=$([ $hosts = 1 ] || echo " on $hosts hosts")
   is "stats, trace, actors, chart and plan show all hosts of a step ($hosts)" "$code $stdout" \
@@ -163,6 +166,7 @@ step(rille.ones({16, 8}, {placement = P[1]}))
 step:show()
 LUA
 for hosts in 1 2 4; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 stages.lua
   is "a schedule's formula counts the devices that compute stages ($hosts)" "$code $(tr -s '\n ' ' ' <"$dir/out" | grep -o 'in theory at most [0-9.]* %')" \
     "0 in theory at most 27.3 %"
@@ -182,6 +186,7 @@ print(pcall(function() return rille.zeros({1 << 40}, {placement = P}):sum():item
 print(w:sum():item())
 LUA
 for hosts in 1 2; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 errors.lua
   ok "after errors on a worker, also of memory, every rank is alive ($hosts hosts)" grep -q '^8' "$dir/out"
   ok "an error on a worker names operator and line" grep -q 'errors.lua:4: .*embedding' "$dir/out"
@@ -226,6 +231,7 @@ for _, id in ipairs{1, 9} do
 end
 LUA
 for hosts in 1 2; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 look.lua
   ok "the actors of workers are done after a run ($hosts hosts)" grep -q '^1.relu 1 done;.*sum 1 done' "$dir/out"
   ok "the actors of workers show which acts are missing after a failure" grep -qE "^9.relu [01] .*sum 0 (stopped|waits for)" "$dir/out"
@@ -272,19 +278,19 @@ print(net.weight:sum():item(), opt.steps, #rille.workers())
 LUA
 go -d cpu:4 train.lua same
 want=$(head -n 12 <<<"$stdout") tail=$(tail -n 1 <<<"$stdout" | cut -f 1,2)
-go launch -n 4 -d cpu:1 train.lua same 2 5 8
-ok "three lost workers, killed or silent, are replaced with the same bits" \
+share && go launch -n 4 -d cpu:1 train.lua same 2 5 8 &&
+  ok "three lost workers, killed or silent, are replaced with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
-go launch -n 4 -d cpu:1 train.lua fewer 2 4 8
-ok "after three lost workers one worker runs the devices of four with the same bits" \
+share && go launch -n 4 -d cpu:1 train.lua fewer 2 4 8 &&
+  ok "after three lost workers one worker runs the devices of four with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	1" ]
 
-RILLE_HOSTS=2 go launch -n 4 -d cpu:1 train.lua same 2 5 8
-ok "three lost workers of a host with a second worker are replaced with the same bits" \
+share && RILLE_HOSTS=2 go launch -n 4 -d cpu:1 train.lua same 2 5 8 &&
+  ok "three lost workers of a host with a second worker are replaced with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	4" ]
 
-RILLE_HOSTS=2 go launch -n 2 -d cpu:2 train.lua same 2 5 8
-ok "a host lost three times is restored from the other host's snapshot copy with the same bits" \
+share && RILLE_HOSTS=2 go launch -n 2 -d cpu:2 train.lua same 2 5 8 &&
+  ok "a host lost three times is restored from the other host's snapshot copy with the same bits" \
   [ "$code $(head -n 12 <<<"$stdout")" = "0 $want" -a "$(tail -n 1 <<<"$stdout")" = "$tail	2" ]
 
 cat >host.lua <<'LUA'
@@ -332,9 +338,9 @@ print "all"
 LUA
 seed=${SEED:-$RANDOM}
 echo "# SEED=$seed"
-RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed
-is "a snapshot is copied to another host while the program continues" "$(head -1 "$dir/out")" "2	1"
-ok "a host lost at any moment leaves a complete snapshot" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
+share && RILLE_HOSTS=2 go launch -n 2 -d cpu:1 copied.lua $seed &&
+  is "a snapshot is copied to another host while the program continues" "$(head -1 "$dir/out")" "2	1" &&
+  ok "a host lost at any moment leaves a complete snapshot" [ "$code $(tail -1 "$dir/out")" = "0 all" ]
 
 # Damages bytes of a snapshot. Rille must detect the damage before recovery, and restore the bytes from another host.
 cp "$root/t/lib/damage.pl" .
@@ -393,6 +399,7 @@ print(pcall(rille.recover, {workers = "2"}))
 print(pcall(rille.snapshot, {print}))
 LUA
 for hosts in 1 2; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 2 -d cpu:1 before.lua $hosts
   is "on $hosts host(s) recovery skips a damaged snapshot for the previous one, and reports this" "$code $(head -2 out)" \
     "0 2	2	true	the snapshot is damaged
@@ -492,6 +499,7 @@ made(2)
 print(#rille.workers())
 LUA
 for hosts in 1 2; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 again.lua
   is "recreated steps, and more steps than workers keep, run on $hosts host(s)" "$code $stdout" "0 4"
 done

@@ -113,6 +113,7 @@ end
 -- stream between blocks, a column layer's weight (h to 4h), a row layer's weight, and the value between these two
 -- layers.
 local function expect(what, shape, recipe, sizes, want, activations, weights, kinds, held)
+  if not tap.share() then return end
   local b, s, h, heads = table.unpack(sizes)
   local devices = tap.numel(shape)
   local sum, has = moved(shape, recipe, b, s, h, heads)
@@ -162,6 +163,7 @@ end)
 -- 2 (p/k - 1) W bytes in place of 2 (p-1) W.
 tap.group("fewer key heads than ranks", function()
   for _, c in ipairs{{8, 1, 4}, {8, 1, 8}, {8, 2, 4}, {8, 2, 8}, {8, 4, 8}, {16, 2, 8}, {8, 8, 8}, {8, 4, 4}} do
+    if not tap.share() then goto next end
     local heads, kv_heads, p = table.unpack(c)
     local h, T, place = 4 * heads, 256, mesh("meta", {p})
     local net = nn.Sequential(nn.MultiheadAttention(h, heads, {kv_heads = kv_heads, bias = false})):to_global{placement = place, sbp = "B"}
@@ -180,6 +182,7 @@ tap.group("fewer key heads than ranks", function()
     local name = ("%d heads, %d key heads, %d ranks: "):format(heads, kv_heads, p)
     tap.is(sum[3], 2 * (p - 1) * T * h * 4, name .. "one all-reduce of activations")
     tap.is(sum[2] or 0, kv_heads % p == 0 and 0 or 2 * (p - 1) * W, name .. "gradients of the key and value weights are all-reduced")
+    ::next::
   end
 end)
 
@@ -200,6 +203,7 @@ tap.group("panels in memory", function()
   local panels = require "rille.nn.base.panels"
   local P, m, k, n = rille.placement("cpu", {{0, 1}, {2, 3}}), 512, 1024, 256
   for _, count in ipairs{1, 2, 4, 8, 16} do
+    if not tap.share() then goto next end
     local x = rille.randn({4, m // 4, k}, {placement = P, sbp = {"S(0)", "S(2)"}})
     local w = rille.randn({n, k}, {placement = P, sbp = {"S(1)", "S(0)"}})
     local step = rille.graph(function(v) return panels.product(v, w, {"B", "S(0)"}, count) end)
@@ -211,6 +215,7 @@ tap.group("panels in memory", function()
     end
     for i, device in ipairs(step:stats().devices) do most = math.max(most, device.peak_memory - (scratch[i] or 0)) end
     tap.ok(most <= leaves + 3 * sum + 2 * panel, ("%d panels: at most two are held at a time"):format(count), most)
+    ::next::
   end
 end)
 
@@ -218,12 +223,14 @@ end)
 -- input. Norms must sum statistics instead of gathering rows.
 tap.group("panels", function()
   for _, shape in ipairs{{2, 2}, {3, 3}, {2, 4}, {4, 4}, {8, 8}} do
+    if not tap.share() then goto next end
     local q, r = shape[1], shape[2]
     local b, s, h, count = q * r, 16, 4 * q * r, 2
     local sum = moved(shape, {tensor = {0, 1}, panels = count}, b, s, h, q * r)
     local Th, W, name = b * s * h, 12 * h * h, ("%d panels on %d x %d"):format(count, q, r)
     tap.is(sum.elements, 2 * (r - 1) * 4 * Th + 2 * (q - 1) * W, name .. ": elements over all devices equal the formula")
     tap.ok((sum.rows + sum.vectors) * 5 <= sum.elements, name .. ": norms and biases move little")
+    ::next::
   end
 end)
 
@@ -291,6 +298,7 @@ end
 --   3D                        table 2 (j-1)/ijk Th + 2 (i-1)/ijk Vh;  head that + 2 (k-1)/ijk TV
 tap.group("tables, heads, losses", function()
   local function expect(what, shape, recipe, sizes, want, column)
+    if not tap.share() then return end
     local b, s, h, _, V = table.unpack(sizes)
     local elements, vectors = beside_blocks(shape, recipe, sizes, column)
     local name = ("%s on %s"):format(what, table.concat(shape, " x "))
@@ -344,6 +352,7 @@ end
 tap.group("updates", function()
   for _, d in ipairs{2, 4, 8, 9, 16, 64} do
     for zero = 0, 3 do
+      if not tap.share() then goto next end
       local place = mesh(d <= 8 and "cpu" or "meta", {d})
       local net, stream = block(place, {data = 0, zero = zero}, 2 * d, 2)
       local n, again, count, read = 0, 0, 0, 0
@@ -361,6 +370,7 @@ tap.group("updates", function()
       tap.is({each, kinds}, {bytes // d, zero == 0 and {["all-reduce"] = count} or sums},
         name .. "each device receives the same bytes, by one collective per parameter")
       if place.device == "cpu" then tap.is(bytes, tap.received(step), name .. "reported bytes are those that actors count") end
+      ::next::
     end
   end
 end)
@@ -369,6 +379,7 @@ end)
 -- the same index.
 tap.group("stages", function()
   for _, n in ipairs{{2, 1}, {4, 1}, {8, 1}, {9, 1}, {16, 1}, {64, 1}, {4, 2}, {8, 8}} do
+    if not tap.share() then goto next end
     local stages, d = table.unpack(n)
     local places, blocks, h, T = {}, {}, 8, 4 * 8 * d
     for k = 1, stages do
@@ -386,6 +397,7 @@ tap.group("stages", function()
     end
     tap.is({sum, kinds}, {2 * (stages - 1) * T * h, {permute = 2 * (stages - 1)}},
       ("%d stages of %d: every stage boundary is crossed once each way"):format(stages, d))
+    ::next::
   end
 end)
 

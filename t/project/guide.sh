@@ -21,6 +21,7 @@ runs() { # runs PAGE NAME: runs the page's program in a folder of its own
 }
 
 for page in ${PAGES:-docs/guide/*.md}; do
+  [ -n "${PAGES:-}" ] || share || continue
   name=$(basename "$page" .md)
   ok "$page: each block runs" runs "$page" "$name"
   if [ -n "${WRITE:-}" ]; then guide write "$page" "$dir/$name.out"

@@ -108,14 +108,12 @@ quoted() { find_text '^ *# *include "' "$@" | sed -nE 's/^([^:]*):[0-9]+:[^"]*"(
 # only_in FOLDER PATTERN: prints includes of headers that match the pattern, in files outside the folder.
 only_in() { find_text "^ *# *include [<\"]($2)[>\"]" "${folders[@]}" examples | grep -v "^$1/"; }
 
-# house PATH: prints the folder of a file.
-house() { echo "${1%/*}"; }
 # lower FROM TO: succeeds if folder FROM may use folder TO.
 lower() { [ -n "${rank[$2]:-}" ] && [ "${rank[$2]}" -lt "${rank[$1]:-0}" ]; }
 arrows_point_down() {
   local file header from to
   while IFS=: read -r file header; do
-    from=$(house "$file") to=$(house "$header")
+    from=${file%/*} to=${header%/*}
     # includes of rille.h count as uses of the session, which defines the public functions
     [ "$header" = rille.h ] && to=actors/session/face
     # a public header without functions, which any folder may include
@@ -158,7 +156,7 @@ calls_point_down() { # prints one call per pair of folders, because the complete
   local from to file symbol other
   awk '$2 !~ /^(op|kind)_/ { from = $1; to = $3; sub(/[^\/]*$/, "", from); sub(/[^\/]*$/, "", to) } !seen[from, to]++ { print from, to, $0 }' "$calls" |
     while read -r from to file symbol other; do
-      from=$(house "$from") to=$(house "$to")
+      from=${from%/*} to=${to%/*}
       [ "$from" = "$to" ] && continue
       lower "$from" "$to" || echo "$file calls $symbol of $other"
     done
@@ -248,16 +246,16 @@ files_hold_one_idea() {
 }
 files_begin_with_their_idea() { # expects "/* box.c - moving a tensor ...", or an operator's name without suffix
   sources "${folders[@]}" | grep '\.[ch]$' | while IFS= read -r file; do
-    name=$(basename "$file")
+    name=${file##*/}
     IFS= read -r first <"$file"
     [[ $first = "/* $name - "* || $first = "/* ${name%.c} - "* ]] || echo "$file begins with: $first"
   done
 }
 # prints headers whose first comment does not name the owner of the data and the thread that may use it
 headers_say_whose_they_are() {
-  sources "${folders[@]}" | grep '\.h$' | while IFS= read -r file; do
-    sed '/\*\//q' "$file" | grep -qiE 'thread|belongs|\bowns?\b|owner|pure|read-only|constants' || echo "$file does not say"
-  done
+  sources "${folders[@]}" | grep '\.h$' | xargs -r -d '\n' perl -0777 -ne '
+    my $head = m{\A(.*?\*/)}s ? $1 : $_;
+    print "$ARGV does not say\n" unless $head =~ /thread|belongs|\bowns?\b|owner|pure|read-only|constants/i'
 }
 # Header comments are contracts: a function, struct or file that they name must exist. Quoted text is exempt, because it
 # is text that users see.
@@ -300,10 +298,10 @@ inner_headers_are_included_in_their_folder() {
   done
 }
 headers_have_guards_of_their_own() {
-  sources "${folders[@]}" t rille.h rille_operator.h | grep '\.h$' | while IFS= read -r file; do
-    guard=$(sed -nE 's/^#ifndef (RILLE_([A-Z0-9_]+_)?H)$/\1/p' "$file" | head -1)
-    echo "${guard:-none} $file"
-  done | awk '$1 == "none" { print $2 " has no guard" } seen[$1]++ && $1 != "none" { print $2 " shares " $1 }'
+  sources "${folders[@]}" t rille.h rille_operator.h | grep '\.h$' | xargs -r -d '\n' perl -0777 -ne '
+    my ($guard) = /^#ifndef (RILLE_(?:[A-Z0-9_]+_)?H)$/m;
+    print "$ARGV has no guard\n" unless $guard;
+    print "$ARGV shares $guard\n" if $guard && $seen{$guard}++'
 }
 
 rules=(arrows_point_down calls_point_down shell_calls_the_public_face_alone folders_go_round_nowhere

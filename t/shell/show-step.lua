@@ -132,6 +132,7 @@ tap.group("theory", function()
   for _, p in ipairs{2, 3, 4, 8} do
     for _, m in ipairs{1, 2, 3, 4, 8, 12, 16} do
       for _, schedule in ipairs(schedules) do
+        if not tap.share() then goto next end
         local good, step = pcall(stages, dealt(p, table.unpack(twice[schedule] or {1})), m, schedule)
         assert(good, step)
         for _, costs in ipairs{{forward = 1, backward = 1, weight = 1}, {forward = 1, backward = 2}, {forward = 1, backward = 2, weight = 1},
@@ -148,13 +149,14 @@ tap.group("theory", function()
             if math.abs(value_of(theory.formula, c) - theory.bubble) > 1e-9 then wrong[#wrong + 1] = c.schedule .. ": " .. theory.formula end
           else none[c.schedule] = (none[c.schedule] or 0) + (m > 1 and 1 or 0) end
         end
+        ::next::
       end
     end
   end
   tap.is(wrong, {}, "the stated idle share and bound of each formula hold")
-  for holds, n in pairs(reported) do tap.ok(n > 100, ("%d plans have a stated share%s"):format(n, holds)) end
-  tap.is({none["1f1b"], none["gpipe"], none["zb-h1"], none["zb-h2"], none["zb-v"]}, {0, 0, 0, 0, 0}, "schedules with a formula state it for two or more micro-batches")
-  tap.ok(none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "searched schedules, and uneven numbers of micro-batches, state no formula")
+  for holds, n in pairs(reported) do tap.ok(tap.which or n > 100, ("%d plans have a stated share%s"):format(n, holds)) end
+  tap.is(tap.list({"1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v"}, function(name) return none[name] or 0 end), {0, 0, 0, 0, 0}, "schedules with a formula state it for two or more micro-batches")
+  tap.ok(tap.which or none.auto > 0 and none["v-half"] > 0 and none.interleaved > 0, "searched schedules, and uneven numbers of micro-batches, state no formula")
   tap.is(theory_of(stages({0, 1, 0}, 4, "1f1b"):chart()), nil, "a device with more stages than others states no formula")
 end)
 

@@ -187,8 +187,8 @@ sound_try_missing(struct sound_walk *w)
     if (sound_holds_often(s, w->place, w->layout) && !sound_says_less(w)) w->found(w->arg, s, w->v);
 }
 
-/* Tries each layout option of operand k (with s->shares, for a share of the first three layouts), each with all options of
- * later operands (by recursion). Skips an option if the layouts chosen so far already make no sense. */
+/* Tries each layout option of operand k (with s->shares, for a share of the first three layouts), each with all options
+ * of later operands (by recursion). Skips an option if the layouts chosen so far already make no sense. */
 static inline void
 sound_walk_from(struct sound_walk *w, int k)
 {
