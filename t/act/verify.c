@@ -789,12 +789,12 @@ main(void)
     test_deadlock(s);
     test_shared(s, seed);
     test_layouts(s, seed);
-    test_mutants(s, seed, share_some(more ? 20000 : 1000, 250, &seed), share_some(more ? 1000 : 40, 10, NULL));
+    test_mutants(s, seed, share_some(more ? 20000 : 1000, 125, &seed), share_some(more ? 1000 : 40, 10, NULL));
     other_kind = DEV_ASYNC;
     test_shared(s, seed + 1);
-    test_mutants(s, seed + 1, share_some(more ? 20000 : 500, 125, NULL), share_some(more ? 1000 : 20, 5, NULL));
+    test_mutants(s, seed + 1, share_some(more ? 20000 : 500, 62, NULL), share_some(more ? 1000 : 20, 5, NULL));
     collecting_begin(true);
-    test_mutants(s, seed + 2, share_some(more ? 10000 : 300, 75, NULL), share_some(more ? 500 : 20, 5, NULL));
+    test_mutants(s, seed + 2, share_some(more ? 10000 : 300, 37, NULL), share_some(more ? 500 : 20, 5, NULL));
     rille_close(&s);
     return done();
 }

@@ -53,6 +53,7 @@ end
 tap.group("resuming", function()
   for _, kind in ipairs(kinds) do
     for _, how in ipairs{"eager", "compiled"} do
+      if not tap.share() then goto next end
       local a = training(kind, how, 1)
       -- stops at a step that leaves its gradients pending
       a.run(3)
@@ -72,6 +73,7 @@ tap.group("resuming", function()
       local at = rille.checkpoint.load(dir, {optimizer = c.opt})
       tap.is({steps, at, c.opt.steps}, {3, 3, 2}, "the optimiser alone is loaded by the parameter names in the checkpoint")
       tap.is({c.run(50), c.state(), c.opt.lr}, want, "model and optimiser loaded separately resume bit for bit")
+      ::next::
     end
   end
 end)
@@ -111,10 +113,12 @@ tap.group("another mesh", function()
     rille.checkpoint.save(at, a.parts)
     local values, losses = a.values(), a.run(5)
     for _, to in ipairs(places) do
+      if not tap.share() then goto next end
       local b = training(to, 2)
       rille.checkpoint.load(at, b.parts)
       tap.is(b.values(), values, ("from %s to %s: every value is equal"):format(from[1], to[1]))
       tap.near(b.run(5), losses, "losses are close", 1e-3)
+      ::next::
     end
   end
 end)
@@ -537,9 +541,13 @@ tap.group("damage", function()
     local good, err = pcall(rille.checkpoint.load, at, {model = net})
     if good or not err:find("checkpoint-00000002", 1, true) then accepted = accepted + 1 end
   end
-  for i = 1, #whole do try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
+  for i = 1, #whole do
+    if tap.share() then try(whole:sub(1, i - 1) .. string.char(whole:byte(i) ~ (1 << i % 8)) .. whole:sub(i + 1)) end
+  end
   tap.is(accepted, 0, ("one flipped bit in any of %d bytes is refused, and the error names the file"):format(#whole))
-  for cut = 0, #whole - 1 do try(whole:sub(1, cut)) end
+  for cut = 0, #whole - 1 do
+    if tap.share() then try(whole:sub(1, cut)) end
+  end
   try(whole .. "x")
   tap.is(accepted, 0, "every truncation, and one more byte, are refused")
   tap.is(select(2, rille.checkpoint.load(at, {model = net}, {fallback = true})), "first", "fallback loads the previous checkpoint")
@@ -547,7 +555,7 @@ end)
 
 -- Interrupts a load at many moments. The load must report the interrupt, must not treat it as damage, and must not
 -- load an older checkpoint.
-tap.group("interrupts", function()
+tap.case("interrupts", function()
   local seed = tonumber(os.getenv("SEED") or os.time())
   tap.diag("SEED=" .. seed)
   math.randomseed(seed)

@@ -565,7 +565,7 @@ int
 main(void)
 {
     uint64_t seed = seed_of(1);
-    int n = share_of(getenv("RILLE_LONG") ? 3000 : 150, &seed);
+    int n = share_some(getenv("RILLE_LONG") ? 3000 : 150, 25, &seed);
     found_once();
     programs("zmq", 1, "cpu", seed, n);
     programs("zmq", 4, "cpu", seed + 10000, n);

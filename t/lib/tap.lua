@@ -160,7 +160,7 @@ function tap.sorted(t)
   table.sort(keys)
   return function()
     i = i + 1
-    return keys[i], t[keys[i]]
+    if keys[i] ~= nil then return keys[i], t[keys[i]] end
   end
 end
 

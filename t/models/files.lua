@@ -156,6 +156,7 @@ tap.group("layouts chosen before reading", function()
     local recipes = {{P2, {tensor = 0}}, {P2, {data = 0, zero = 3}}, {P22, {data = 0, tensor = 1, sequence = true}},
       {P22, {tensor = {0, 1}, method = "2d"}}, {P2, {stages = {P2, rille.placement("cpu", {2, 3})}, tensor = 0}}, {P2, {}}}
     for i, recipe in ipairs(recipes) do
+      if not tap.share() then goto next end
       local one = load(at, {placement = recipe[1]})
       local t = rille.parallel(one, recipe[2])
       local two = load(at, {placement = recipe[1], parallel = recipe[2]})
@@ -166,6 +167,7 @@ tap.group("layouts chosen before reading", function()
       two_ids = rille.tensor(two_ids, {dtype = "i64"}):to_global(where)
       tap.is(two(two_ids):totable(), one(two_ids):totable(), "the model gives the same bits")
       if i == 1 then tap.is(layouts(load(at, {placement = P2, parallel = t})), layouts(one), "a table of layouts is accepted as recipe") end
+      ::next::
     end
     local small = load(at, {placement = P2, parallel = {tensor = 0}, quantize = "int8"})
     local later = load(at, {placement = P2, quantize = "int8"})
@@ -288,18 +290,22 @@ tap.group("truncated files", function()
       local path, wrong = at .. "/" .. name, {}
       local text = tap.read(path)
       for cut = 0, #text:gsub("%s+$", "") - 1 do
+        if not tap.share() then goto next end
         tap.write(path, text:sub(1, cut))
         local good, why = pcall(rille.models[kind].load, at)
         if good or not (tostring(why):find("^[^:]*files.lua:%d+: ") and why:find(path, 1, true)) then
           wrong[#wrong + 1] = ("%d bytes: %s"):format(cut, why)
         end
+        ::next::
       end
-      for what, how in pairs{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a regular file"] = "ln -s /dev/zero '%s'",
+      for what, how in tap.sorted{["has 300000000 bytes, more than"] = "truncate -s 300000000 '%s'", ["not a regular file"] = "ln -s /dev/zero '%s'",
         [": not a regular file"] = "mkfifo '%s'",
         ["a pointer of Git LFS, not the file itself"] = "printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:0\\nsize 9\\n' >'%s'"} do
+        if not tap.share() then goto next end
         os.remove(path)
         os.execute(how:format(path))
         tap.fails(function() rille.models[kind].load(at) end, {"files.lua:", path, what}, ("%s: an impossible %s is refused"):format(kind, name))
+        ::next::
       end
       os.remove(path)
       tap.write(path, text)
@@ -316,6 +322,7 @@ tap.group("damaged config.json", function()
     local whole = json.load(at .. "/config.json")
     for _, word in ipairs(require("rille.base.check").sorted_keys(whole)) do
       for _, value in ipairs{"none", 0, -1, 1.5, "x", {1}, true, 7, 33, 1e99, 2000000000, 1 << 40} do
+        if not tap.share() then goto next end
         rewrite(at, function(c)
           for k, v in pairs(whole) do c[k] = v end
           c[word] = value ~= "none" and value or nil
@@ -325,10 +332,11 @@ tap.group("damaged config.json", function()
         if not good and not (tostring(why):find("^[^:]*files.lua:%d+: ") and why:find(at, 1, true)) then
           wrong[#wrong + 1] = ("%s = %s: %s"):format(word, json.encode{value}, why)
         end
+        ::next::
       end
     end
     tap.is(wrong, {}, kind .. ": a config that does not fit is refused at the user's line, with the file's name")
-    tap.ok(loaded > 0 and refused > loaded, kind .. ": some entries may have other values")
+    tap.ok(tap.which or loaded > 0 and refused > loaded, kind .. ": some entries may have other values")
     rewrite(at, function(c)
       for k, v in pairs(whole) do c[k] = v end
       for k in pairs(c) do

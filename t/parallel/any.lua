@@ -426,11 +426,14 @@ local kinds = tap.all(pairs(models))
 table.sort(kinds)
 for _, kind in ipairs(kinds) do
   tap.group(kind, function()
-    local whole = train(kind, P1)
-    local in_pieces = models[kind].joined and train(kind, P1, nil, 1) or whole
-    tap.ok(whole[3] < whole[1], kind .. ": the loss falls on one device")
+    local whole, in_pieces
     for _, r in ipairs(recipes) do
       if tap.share() then
+        if not whole then
+          whole = train(kind, P1)
+          in_pieces = models[kind].joined and train(kind, P1, nil, 1) or whole
+          tap.ok(whole[3] < whole[1], kind .. ": the loss falls on one device")
+        end
         local want = r.pieces and in_pieces or whole
         local name = ("%s: %s"):format(kind, r[1])
         local got, e, m, by_formula = train(kind, r[2], recipe_for(kind, r), r.pieces)

@@ -110,12 +110,14 @@ tap.group("communication", function()
     for _, sbp in ipairs(layouts(P)) do
       for axis = 1, #P.shape do
         for name, call in sorted(calls) do
+          if not tap.share() then goto next end
           compare(P, sbp, function(m, x) return call[1](m, x, axis) end, function(x)
             local list, coords = shards(P, x, sbp)
             local values = {}
             for k in ipairs(list) do values[k] = call[2](along(P, list, coords, axis, k), coords[k][axis]) end
             return values
           end, name .. " along mesh axis " .. axis - 1)
+          ::next::
         end
       end
     end
@@ -149,9 +151,11 @@ tap.group("operators", function()
   for _, P in ipairs(meshes) do
     for _, sbp in ipairs(layouts(P)) do
       for name, op in sorted(operators) do
+        if not tap.share() then goto next end
         compare(P, sbp, function(m, x) return op(x, m) end, function(x)
           return tap.list(shards(P, x, sbp), function(shard) return op(shard) end)
         end, name)
+        ::next::
       end
     end
   end
@@ -241,6 +245,7 @@ end)
 tap.group("hooks", function()
   for _, P in ipairs(meshes) do
     for _, sbp in ipairs(layouts(P)) do
+      if not tap.share() then goto next end
       compare(P, sbp, function(_, x)
         local y = x * 2
         y:register_hook(function(g) return g * 3 * g.shape[1] end)
@@ -252,6 +257,7 @@ tap.group("hooks", function()
           return y:sin()
         end)
       end, "a hook")
+      ::next::
     end
   end
 end)
@@ -313,9 +319,11 @@ tap.group("rille.scan", function()
   for _, P in ipairs(meshes) do
     for _, sbp in ipairs(layouts(P)) do
       for name, loop in sorted(loops) do
+        if not tap.share() then goto next end
         compare(P, sbp, function(m, x) return loop(x, m) end, function(x)
           return tap.list(shards(P, x, sbp), function(shard) return loop(shard) end)
         end, "scan: " .. name)
+        ::next::
       end
     end
   end
@@ -496,6 +504,7 @@ tap.group("layouts with units", function()
   end
   for _, P in ipairs(meshes) do
     for _, plain in ipairs(layouts(P)) do
+      if not tap.share() then goto next end
       local function run(sbp)
         local x = rille.arange(128):to("f64"):reshape{8, 16}:to_global{placement = P, sbp = sbp}:detach():clone():requires_grad_()
         local shape
@@ -515,6 +524,7 @@ tap.group("layouts with units", function()
           tap.is(run(sbp), want, name .. ": as without units")
         end
       end
+      ::next::
     end
   end
 end)

@@ -190,6 +190,7 @@ for _, rank in ipairs{2, 0} do
 end
 LUA
 for hosts in 1 2; do
+  share || continue
   RILLE_HOSTS=$hosts go launch -n 4 -d cpu:1 twice.lua
   is "on $hosts hosts a worker lost during a recovery is replaced, too" "$code $(cat out)" "0 1 true 1 true "
 done
@@ -416,6 +417,7 @@ seed=$((${SEED:-$$} % 32768)) RANDOM=$seed times=20
 echo "# SEED=$seed"
 left=0 ended=0
 for ((k = 0; k < times; k++)); do
+  share $k || continue
   job=kill$$-$k
   RILLE_HOSTS=$((1 + k % 2)) "$rille" launch -n 4 -d cpu:1 work.lua $job >/dev/null 2>err &
   controller=$!

@@ -227,7 +227,7 @@ for color in always never; do
   ok "typed text survives a change of the window size, --color $color" grep -qx 37 seen
 done
 color=never
-PTY_COLUMNS=1 session 'type for i = 1, 2 do\n' 'wait ..' 'type print(i + 40) end\n' 'wait 42' 'type :whos\n' 'wait no variables'
+PTY_COLUMNS=1 session 'type for i = 1, 2 do\n' 'wait ..' 'type print(i + 40) end\n' 'wait 42' 'type :whos\n' 'wait variables'
 ok "the shell works in one column" grep -qx 42 seen
 if [ "$editor" != none ]; then
   for what in bytes folder pipe full; do

@@ -84,30 +84,35 @@ sound_is_derived(const struct sound *s, const struct sbp *v)
 
 typedef void sound_missing_fn(void *arg, const struct sound *s, const struct sbp *v);
 
+enum { MISSING_RANKS = 2, MISSING_OPTIONS = MAX_DIM + 4 };
+
+/* The options of operand or result k: SBP entries and their layouts (NULL: the rule ignores the operand). */
+struct sound_option {
+    int n;
+    struct sbp v[MISSING_OPTIONS];
+    const struct layout *layout[MISSING_OPTIONS];
+};
+
 struct sound_walk {
     struct sound *s;
     const struct place *place;
     sound_missing_fn *found;
     void *arg;
+    struct sound_option option[SAMPLE_IN + OP_OUT];
     struct sbp v[SAMPLE_IN + OP_OUT];
     const struct layout *layout[SAMPLE_IN + OP_OUT];
-    uint64_t inputs; /* number of combinations of operand layouts tried so far */
-    uint64_t known;  /* key (sound_run_key) of the last computation of all ranks, whose outcome `may` holds */
-    bool may[OP_OUT][MAX_DIM + 4];
+    struct type local[MISSING_RANKS][SAMPLE_IN + OP_OUT]; /* by rank: types of the shards in these layouts */
+    uint64_t inputs;                                      /* number of combinations of operand layouts tried so far */
+    uint64_t known; /* key (sound_run_key) of the last computation of all ranks, whose outcome `may` holds */
+    bool may[OP_OUT][MISSING_OPTIONS];
 };
 
 /* Returns true if the layouts of the first n operands and results make sense on every rank. */
 static inline bool
 sound_makes_sense(const struct sound_walk *w, int n)
 {
-    struct type local[SAMPLE_IN + OP_OUT];
-    for (int pos = 0; pos < w->place->nrank; pos++) {
-        for (int k = 0; k < n; k++) {
-            local[k] = *sound_type(w->s, k);
-            if (w->layout[k]) local[k] = layout_shard(w->layout[k], &local[k], pos);
-        }
-        if (!sound_sizes_agree(w->s, local, n)) return false;
-    }
+    for (int pos = 0; pos < MISSING_RANKS; pos++)
+        if (!sound_sizes_agree(w->s, w->local[pos], n)) return false;
     return true;
 }
 
@@ -160,20 +165,17 @@ static inline bool
 sound_may_hold(struct sound_walk *w)
 {
     struct sound *s = w->s;
-    struct sbp option[MAX_DIM + 4];
     bool all = true, fresh = w->known != sound_run_key(w);
     w->known = sound_run_key(w);
     bool runs = !fresh || (!sound_fill(s, 0) && !sound_ranks(s, w->layout, w->place));
     for (int k = s->rule.nin; k < s->noperand; k++) {
-        int n = sound_options(sound_type(s, k), option);
-        for (int i = 0; i < n; i++) {
+        const struct sound_option *o = &w->option[k];
+        for (int i = 0; i < o->n; i++) {
             bool *may = &w->may[k - s->rule.nin][i];
-            const struct layout *l;
-            layout_new(s->atlas, w->place, &option[i], NULL, &l);
-            bool cut_alike = (option[i].kind == SBP_S) == (w->v[k].kind == SBP_S) &&
-                             (option[i].kind != SBP_S || option[i].axis == w->v[k].axis);
-            if (fresh) *may = runs && cut_alike && sound_joins(s, k, l);
-            if (l == w->layout[k]) all &= *may;
+            bool cut_alike = (o->v[i].kind == SBP_S) == (w->v[k].kind == SBP_S) &&
+                             (o->v[i].kind != SBP_S || o->v[i].axis == w->v[k].axis);
+            if (fresh) *may = runs && cut_alike && sound_joins(s, k, o->layout[i]);
+            if (o->layout[i] == w->layout[k]) all &= *may;
         }
     }
     return all;
@@ -199,15 +201,15 @@ sound_walk_from(struct sound_walk *w, int k)
         sound_try_missing(w);
         return;
     }
-    bool ignored = s->rule.operand[k].ignored;
-    struct sbp option[MAX_DIM + 4] = {{.kind = SBP_B}};
-    int n = ignored ? 1 : sound_options(sound_type(s, k), option);
-    for (int i = 0; i < n; i++) {
-        bool idle = option[i].kind == SBP_P && sound_is_index(s, k);
-        if (idle || sound_cuts_new(s, k, option[i])) continue;
-        w->v[k] = option[i];
-        w->layout[k] = NULL;
-        if (!ignored) layout_new(s->atlas, w->place, &option[i], NULL, &w->layout[k]);
+    const struct sound_option *o = &w->option[k];
+    const struct type *t = sound_type(s, k);
+    for (int i = 0; i < o->n; i++) {
+        bool idle = o->v[i].kind == SBP_P && sound_is_index(s, k);
+        if (idle || sound_cuts_new(s, k, o->v[i])) continue;
+        w->v[k] = o->v[i];
+        w->layout[k] = o->layout[i];
+        for (int pos = 0; pos < MISSING_RANKS; pos++)
+            w->local[pos][k] = o->layout[i] ? layout_shard(o->layout[i], t, pos) : *t;
         if (sound_makes_sense(w, k + 1)) sound_walk_from(w, k + 1);
     }
 }
@@ -215,8 +217,15 @@ sound_walk_from(struct sound_walk *w, int k)
 static inline void
 sound_each_missing(struct sound *s, sound_missing_fn *found, void *arg)
 {
-    static const int32_t two[] = {2};
-    struct sound_walk w = {.s = s, .place = sound_place(s, 1, two), .found = found, .arg = arg};
+    static const int32_t ranks[] = {MISSING_RANKS};
+    struct sound_walk w = {.s = s, .place = sound_place(s, 1, ranks), .found = found, .arg = arg};
+    for (int k = 0; k < s->noperand; k++) {
+        struct sound_option *o = &w.option[k];
+        bool ignored = s->rule.operand[k].ignored;
+        o->n = ignored ? 1 : sound_options(sound_type(s, k), o->v);
+        if (ignored) o->v[0] = (struct sbp){.kind = SBP_B};
+        for (int i = 0; i < o->n && !ignored; i++) layout_new(s->atlas, w.place, &o->v[i], NULL, &o->layout[i]);
+    }
     sound_walk_from(&w, 0);
 }
 
