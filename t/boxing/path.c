@@ -245,7 +245,8 @@ fill_hops(const struct type *t, const struct layout *const *l, int n, const stru
 }
 
 /* Checks that the best candidate costs no more than the best path over the layouts of a list. Tries even and
- * uneven shards, and every step-th pair of layouts. On four axes, tensors have one dimension. */
+ * uneven shards, and every step-th pair of layouts; a share of the shapes and costs. On four axes, tensors have one
+ * dimension. */
 static void
 none_is_passed_over(const struct place *p, const struct layout *const *l, int n, int step, const char *what)
 {
@@ -259,7 +260,7 @@ none_is_passed_over(const struct place *p, const struct layout *const *l, int n,
         const int64_t *dim = shape[k / countof(costs)];
         struct type t = type_of(DT_F32, dim[1] ? 2 : 1, dim);
         const struct box_cost *c = &costs[k % countof(costs)];
-        if ((t.ndim == 1) != (p->naxis == 4)) continue;
+        if ((t.ndim == 1) != (p->naxis == 4) || !share_next()) continue;
         fill_hops(&t, l, n, c);
         for (int pair = (int)k % step; pair < n * n; pair += step) {
             int i = pair / n, j = pair % n;
