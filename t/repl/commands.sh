@@ -99,7 +99,7 @@ ok "an error names the typed line" grep -q '^shell:2:1: matmul' seen
 answer ':mem'
 ok ":mem shows memory" grep -q 'in tensors' <<<"$got"
 for key in q '\003'; do
-  session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait a second' "type $key" 'wait rille> ' \
+  session 'type rille.ones({2}):sum():item()\n' 'wait 2.0' prompt 'type :top\n' 'wait q leaves' 'wait per second' "type $key" 'wait rille> ' \
     'type "al" .. "ive"\n' 'wait alive'
   ok ":top shows devices until $key" grep -q 'cpu:0 .*MiB live .*idle' seen
   ok "after :top the prompt returns" grep -qx alive seen
