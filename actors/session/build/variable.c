@@ -214,25 +214,27 @@ is_pending(const struct val *v)
     return !v->store && !is_meta(v);
 }
 
-/* Sets *out to true if v is not computed yet and checks data. Such data may be invalid. */
+enum { MOST_UNCOMPUTED = 1000 };
+
+/* Sets *out to true if a value that is not computed yet must be computed before it is assigned: it checks data, which may
+ * be invalid, or it depends on so many calls that looking at them at each assignment would take long. */
 static int
-may_fail(struct rille_session *s, struct val *v, bool *out)
+is_doubtful(struct rille_session *s, struct val *v, bool *out)
 {
     const struct collection *c = &s->collection;
     TRY(collect(s, 1, &v, COLLECT_RUN));
-    *out = false;
+    *out = c->nnode > MOST_UNCOMPUTED;
     for (int32_t i = 0; i < c->nnode; i++) *out = *out || c->node[i]->op->host.say;
     return 0;
 }
 
-/* Computes those of the values that are not computed yet and whose computation checks data. *wrong: index of the
- * first value that failed. */
+/* Computes the doubtful ones of the values. *wrong: index of the first value that failed. */
 static int
 compute_doubtful(struct rille_session *s, int n, struct rille_tensor *const *src, int *wrong)
 {
     for (int i = 0; i < n; i++) {
         bool doubtful = false;
-        int status = is_pending(src[i]->val) ? may_fail(s, src[i]->val, &doubtful) : 0;
+        int status = is_pending(src[i]->val) ? is_doubtful(s, src[i]->val, &doubtful) : 0;
         if (!status && doubtful) status = session_eval(s, 1, &src[i]->val);
         if (!status) continue;
         if (wrong) *wrong = i;
