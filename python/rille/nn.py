@@ -74,10 +74,9 @@ class Module:
                     yield from part.modules()
 
     def train(self, on=True):
-        """Switches the module to training mode (Dropout is active), or to evaluation mode. Compiled steps are traced again."""
+        """Switches the module to training mode (Dropout is active), or to evaluation mode."""
         for module in self.modules():
             module.training = on
-        lib.rille_generation(current().pointer)
         return self
 
     def eval(self):

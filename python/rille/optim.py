@@ -17,6 +17,7 @@ class Optimizer:
     """
 
     op, slots = None, ()
+    step_reads = "params", "state", "attributes"  # what a compiled step follows; lr and steps are live numbers
 
     def __init__(self, params, lr, **attributes):
         if isinstance(params, (Module, Tensor)) or not hasattr(params, "__iter__"):

@@ -493,11 +493,8 @@ def modes():
 
 
 def steps():
-    calls = []
-
     @rille.graph
     def pair(x, y):
-        calls.append(x.shape)
         return {"sum": x + y, "rest": [x - y, None, (x * y,)]}
 
     a, b = rille.tensor([3.0, 4.0]), rille.tensor([1.0, 2.0])
@@ -509,7 +506,7 @@ def steps():
         ([4, 6], [2, 2], None, [3, 8]),
     )
     pair(rille.ones((3,)), rille.ones((3,)))
-    tap.equal("the function is recorded once for each type", calls, [(2,), (3,)])
+    tap.equal("the function is recorded once for each type", len(pair.traces), 2)
     tap.ok("a step explains its layouts", "operators" in pair.explain())
     Pair = collections.namedtuple("Pair", "left right")
     tap.equal("a named tuple is returned as one", rille.graph(lambda x: Pair(x, -x))(a).right.tolist(), [-3, -4])
