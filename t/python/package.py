@@ -433,6 +433,37 @@ def optimisers():
         )
 
 
+def late_parameters():
+    """A parameter that gets its first gradient in step 4, or has none for a while, is updated as in its first steps."""
+    for compiled, pause in itertools.product((False, True), ((1, 2, 3), (2, 3))):
+        early, late = (rille.tensor([1.0, -2.0, 3.0], requires_grad=True) for _ in range(2))
+        opt, found = optim.Adam([early, late], betas=(0.9, 0.99), weight_decay=0.1, lr=0.1), []
+
+        def step(one):
+            loss = (early * early).sum() + (late * late).sum() * one / 2
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+
+        run = rille.graph(step) if compiled else step
+        for t in range(1, 6):
+            late.requires_grad = t not in pause
+            before = late.tolist()
+            run(rille.tensor(1.0))
+            if t not in pause:
+                found.append(np.subtract(late.tolist(), before))
+        alone = rille.tensor([1.0, -2.0, 3.0], requires_grad=True)
+        other, expected = optim.Adam([alone], betas=(0.9, 0.99), weight_decay=0.1, lr=0.1), []
+        for _ in found:
+            before = alone.tolist()
+            ((alone * alone).sum() / 2).backward()
+            other.step()
+            other.zero_grad()
+            expected.append(np.subtract(alone.tolist(), before))
+        name = f"{'compiled' if compiled else 'eager'}, without a gradient in the steps {pause}"
+        tap.ok(f"{name}: the updates of a parameter are counted by itself", np.allclose(found, expected, 1e-4), (found, expected))
+
+
 def failed_steps():
     table = rille.ones((4, 2), requires_grad=True)
     opt = optim.Adam([table], lr=0.1)
@@ -586,6 +617,10 @@ def layers():
     tap.ok("a state of arrays is loaded", all(np.array_equal(p.numpy(), state[n]) for n, p in model.named_parameters()))
     tap.raises("a missing name is reported", lambda: model.load_state_dict({}), KeyError, "is missing")
     tap.raises("a wrong shape is reported", lambda: model.load_state_dict({**state, names[1]: x}), ValueError, "must have the shape (3,)")
+    nested = nn.Sequential()
+    nested.parts = {"a": nn.Dropout(0.5), "b": [[nn.Linear(2, 2, bias=False)], (rille.ones((1,)), None)]}
+    tap.equal("lists and dicts of modules are nested", [n for n, _ in nested.named_parameters()], ["parts.b.0.0.weight", "parts.b.1.0"])
+    tap.equal("their modes are switched, too", {m.training for m in nested.eval().modules()}, {False})
     place = rille.placement("cpu", [0, 1])
     tap.equal("to_global moves the parameters", {(p.placement, p.sbp) for p in model.to_global(place, "B").parameters()}, {(place, "B")})
     single = nn.Sequential(nn.Linear(6, 4), rille.gelu, nn.LayerNorm(4))
@@ -661,6 +696,7 @@ tap.group(
     errors,
     gradients,
     optimisers,
+    late_parameters,
     failed_steps,
     pipelines,
     modes,
