@@ -464,6 +464,40 @@ def late_parameters():
         tap.ok(f"{name}: the updates of a parameter are counted by itself", np.allclose(found, expected, 1e-4), (found, expected))
 
 
+def assignments():
+    """x += y changes a leaf, which other names see, too; for a result, it binds the name to a new tensor."""
+    for name, change in {"+=": py.iadd, "-=": py.isub, "*=": py.imul, "/=": py.itruediv, "**=": py.ipow}.items():
+        leaf, array = rille.tensor([1.0, -2.0, 3.0]), np.float32([1, -2, 3])
+        for compiled in (False, True):
+            other, result = leaf, leaf * 2
+            run = rille.graph(lambda y: change(other, y)) if compiled else lambda y: change(other, y)
+            run(rille.tensor([2.0, 2.0, 2.0]))
+            array = change(array, np.float32(2))
+            tap.ok(f"{name} changes a leaf, compiled: {compiled}", close(leaf, array), leaf)
+            first = result
+            result = change(result, 2)
+            tap.ok(f"{name} of a result makes a new tensor", result is not first, result)
+    params = [rille.tensor([1.0, 2.0], requires_grad=True), rille.tensor([3.0], requires_grad=True)]
+
+    def descend(x):
+        loss = sum((p * p).sum() for p in params) * x
+        loss.backward()
+        with rille.no_grad():
+            for p in params:
+                p -= 0.1 * p.grad
+        for p in params:
+            p.grad = None
+        return loss
+
+    step, one = rille.graph(descend), rille.tensor(1.0)
+    found = [round(run(one).item(), 4) for run in (descend, step, step, descend)]
+    tap.equal("a descent by hand over a list of parameters works, also compiled", found, [14.0, 8.96, 5.7344, 3.67])
+    w = params[0]
+    tap.raises("a leaf that requires a gradient is changed under no_grad", lambda: py.isub(w, w), rille.Error, "no_grad")
+    tap.raises("a change of the shape is refused", lambda: py.iadd(rille.ones((2,)), rille.ones((3, 2))), rille.Error, "the variable's shape (2,)")
+    tap.raises("a part cannot be assigned", lambda: py.setitem(rille.ones((2,)), 0, 1), TypeError, "write x.copy_(mask.where(y, x))")
+
+
 def failed_steps():
     table = rille.ones((4, 2), requires_grad=True)
     opt = optim.Adam([table], lr=0.1)
@@ -697,6 +731,7 @@ tap.group(
     gradients,
     optimisers,
     late_parameters,
+    assignments,
     failed_steps,
     pipelines,
     modes,
