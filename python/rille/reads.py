@@ -3,9 +3,9 @@
 Before a step is traced, a walk over the code of its function lists the places that the function may read, with their
 values. A place is a holder and a key: a dict and a key, a list and an index, an object and an attribute. The walk
 continues in the functions, objects, classes and modules of the user that it finds there, and in the layers of this package.
-Attributes count if the code names them, or if the code computes names. The trace fits a call if each place has the listed
-value: numbers and texts are compared by value, other objects by identity. Long lists and arrays of numbers are compared by their
-contents.
+Attributes count if the code names them, or if the code computes names. The walk does not enter the code of other packages;
+of their objects, numbers, texts and named attributes count. The trace fits a call if each place has the listed value: numbers
+and texts are compared by value, other objects by identity. Long lists and arrays of numbers are compared by their contents.
 """
 
 import builtins
@@ -36,10 +36,10 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 LISTS = (list, tuple, collections.deque)
 DICTS = (dict, types.MappingProxyType)
 COMPUTES = {"getattr", "hasattr", "vars", "eval", "exec", "globals", "attrgetter", "__dict__", "__getattribute__"}
-OTHERS = {"__init__", "__repr__", "__str__", "__init_subclass__", "__class_getitem__"}  # methods that a step does not call for an object
+OTHERS = {"__init__", "__repr__", "__str__", "__init_subclass__"}  # methods that a step does not call for an object
 MISSING = object()
 
-_library = {"rille", "numpy", "cffi", "torch", "jax", *sys.builtin_module_names, *(name.split(".")[0] for name in os.listdir(os.path.dirname(os.__file__)))}
+_lib = os.path.dirname(os.__file__) + os.sep  # folder of Python's library
 _layers = "rille.nn"
 
 # functions and modules whose results change although no place changes
@@ -48,9 +48,22 @@ for _module, _names in (time, ["time", "perf_counter", "monotonic", "process_tim
     _outer.update({id(getattr(_module, name)): f"{_module.__name__}.{name}()" for name in _names})
 
 
-def is_users(module):
-    """Returns True for the name of a module whose functions and objects the walk enters."""
-    return module == _layers or not str(module).split(".")[0] in _library
+def is_a(value, kinds):
+    """Returns isinstance(value, kinds) without asking the object for its __class__."""
+    return issubclass(type(value), kinds)
+
+
+@functools.lru_cache(maxsize=None)
+def is_users(name):
+    """Returns True for the name of a module whose code the walk enters: a module of the user, also of an installed package if it
+    imports rille, or the layers of this package."""
+    if str(name).split(".")[0] == "rille":
+        return name == _layers
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None) or ""
+    if not file.startswith(_lib) and not {"site-packages", "dist-packages"} & set(file.split(os.sep)):
+        return name not in sys.builtin_module_names
+    return any(str(getattr(v, "__module__", None) or getattr(v, "__name__", None)).split(".")[0] == "rille" for v in list(vars(module).values()))
 
 
 # the attributes in which objects of Python's library have their contents
@@ -61,7 +74,7 @@ HIDDEN = (lambda of, _: of.get(MISSING), lambda of, _, value: of.set(value)), (l
 
 def is_implicit(of, key, space):
     """Returns True for a method that Python calls without its name, such as __call__ or __getitem__."""
-    return isinstance(space[key], types.FunctionType) and (key == "__call__" if of.__module__ == _layers else key[:2] == "__" and key not in OTHERS)
+    return is_a(space[key], (types.FunctionType, classmethod)) and (key == "__call__" if of.__module__ == _layers else key[:2] == "__" and key not in OTHERS)
 
 
 class Entry:
@@ -110,25 +123,27 @@ def same(a, b):
         return False
     if type(a) in PLAIN:
         return marshal.dumps(a, 2) == marshal.dumps(b, 2)
-    if isinstance(a, np.generic):
+    if is_a(a, np.generic):
         return a.tobytes() == b.tobytes()
-    return isinstance(a, types.MethodType) and a == b
+    return is_a(a, types.MethodType) and a == b
 
 
 def other_keys(value, keys):
     """Returns True if a dict or set has other keys than these, or in another order, or a list has another length."""
-    return len(value) != len(keys) or not isinstance(value, LISTS) and not all(map(operator.is_, value, keys))
+    return len(value) != len(keys) or not is_a(value, LISTS) and not all(map(operator.is_, value, keys))
 
 
 def contents(value):
-    """Returns the contents of a list, dict, set or array as bytes; None: it has other entries than numbers, texts and lists of them."""
+    """Returns the contents of a list, dict, set, or an array of NumPy or PyTorch, as bytes; None: it is large, or has other
+    entries than numbers, texts and lists of them."""
     try:
-        if isinstance(value, np.ndarray):
+        if hasattr(type(value), "__array__"):
+            value = np.asarray(value)
             return value.tobytes() + f"{value.dtype}{value.shape}".encode() if value.nbytes <= LARGEST else None
-        if isinstance(value, collections.deque):
+        if is_a(value, collections.deque):
             value = list(value)
         return marshal.dumps(value, 2) if type(value) in (list, tuple, dict, set, frozenset, bytearray) else None
-    except ValueError:
+    except Exception:  # of marshal, or of an array that NumPy cannot read
         return None
 
 
@@ -157,36 +172,38 @@ class Places:
             self.visit(value, name)
 
     def visit(self, value, name):
-        if isinstance(value, PLAIN) or id(value) in self.seen:
+        if is_a(value, PLAIN) or id(value) in self.seen:
             return
         self.seen[id(value)] = value
         self.outer = self.outer or _outer.get(id(value))
-        if isinstance(value, types.FunctionType):
+        if is_a(value, types.FunctionType):
             self.visit_function(value)
-        elif isinstance(value, types.MethodType):
+        elif is_a(value, types.MethodType):
             self.visit(value.__func__, name)
             self.visit(value.__self__, name)
-        elif isinstance(value, functools.partial):
+        elif is_a(value, functools.partial):
             for part in value.func, value.args, value.keywords:
                 self.visit(part, name)
-        elif isinstance(value, (staticmethod, classmethod, functools._lru_cache_wrapper)):
+        elif is_a(value, (staticmethod, classmethod, functools._lru_cache_wrapper)):
             self.visit(value.__wrapped__ if hasattr(value, "__wrapped__") else value.__func__, name)
-        elif isinstance(value, (contextvars.ContextVar, weakref.ref)):
-            holder = Entry(value, *HIDDEN[isinstance(value, weakref.ref)])
+        elif is_a(value, (contextvars.ContextVar, weakref.ref)):
+            holder = Entry(value, *HIDDEN[is_a(value, weakref.ref)])
             self.add(holder, value, None, holder.get(None, MISSING), name)
-        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+        elif is_a(value, (operator.attrgetter, operator.methodcaller)):
             self.computed = True
-        elif isinstance(value, (property, functools.cached_property)):
-            self.visit(value.fget if isinstance(value, property) else value.func, name)
-        elif isinstance(value, types.ModuleType):
+        elif is_a(value, (property, functools.cached_property)):
+            self.visit(value.fget if is_a(value, property) else value.func, name)
+        elif is_a(value, types.ModuleType):
             self.visit_module(value, name)
-        elif isinstance(value, type):
+        elif is_a(value, type):
             self.visit_class(value, name, makes=True)
-        elif isinstance(value, (*LISTS, *DICTS, set, frozenset, bytearray, np.ndarray)):
+        elif is_a(value, Tensor):
+            pass
+        elif is_a(value, (*LISTS, *DICTS, set, frozenset, bytearray)) or hasattr(type(value), "__array__"):
             self.visit_contents(value, name)
-        elif isinstance(value, (types.GeneratorType, collections.abc.Iterator)):
+        elif is_a(value, (types.GeneratorType, collections.abc.Iterator)):
             self.outer = self.outer or f"the iterator '{name}'"
-        elif not isinstance(value, Tensor):
+        else:
             self.visit_object(value, name)
 
     def visit_function(self, fn):
@@ -208,7 +225,7 @@ class Places:
             code = codes.pop()
             if code in self.known.live:
                 continue
-            codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+            codes += [part for part in code.co_consts if is_a(part, types.CodeType)]
             for at in dis.get_instructions(code):
                 if at.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                     self.visit_global(space, at.argval)
@@ -223,6 +240,8 @@ class Places:
 
     def visit_global(self, space, name):
         self.computed = self.computed or name in COMPUTES
+        if name == "globals":
+            self.spaces.append((space, space, space, "globals()"))
         value = space.get(name, MISSING)
         if value is MISSING and hasattr(builtins, name):
             self.visit(getattr(builtins, name), name)
@@ -248,32 +267,36 @@ class Places:
         if of in self.known.ignored:
             return
         self.taken.add(of)
-        indexed = isinstance(value, (*DICTS, *LISTS))
+        indexed = is_a(value, (*DICTS, *LISTS))
         found = None if indexed and len(value) <= LARGE else contents(value)
         if found is not None and len(found) <= LARGEST:
             self.data.append((value, found, name))
-        elif isinstance(value, np.ndarray) or len(value) > MOST:
+        elif hasattr(type(value), "__array__") or len(value) > MOST:
             self.cut = self.cut or name
         else:
             self.keyed.append((value, tuple(value), name, False))
-            named = isinstance(value, DICTS)
-            holder = value if isinstance(value, dict) else _view(value) if named else _list(value) if indexed else None
+            named = is_a(value, DICTS)
+            holder = value if is_a(value, dict) else _view(value) if named else _list(value) if indexed else None
             for key, part in list(value.items() if named else enumerate(value)):
-                if holder is None or isinstance(value, tuple):
+                if holder is None or is_a(value, tuple):
                     self.visit(part, f"{name}[{key!r}]")
                 else:
                     self.add(holder, value, key, part, f"{name}[{key!r}]")
 
     def visit_object(self, value, name):
         """Visits the class, the attributes and the slots of an object."""
-        kind, space = type(value), getattr(value, "__dict__", None)
+        kind = type(value)
+        try:
+            space = value.__dict__
+        except Exception:  # the object may refuse
+            space = None
         for key in getattr(kind, "step_reads", WRAPPED.get(kind, ())):
             self.add(space, value, key, space[key], f"{name}.{key}")
         self.visit_class(kind, f"type({name})")
-        if isinstance(space, dict):
+        if is_a(space, dict):
             self.visit_attributes(value, space, name)
         for part in kind.__mro__:
-            slots = {key: v for key, v in vars(part).items() if isinstance(v, types.MemberDescriptorType)}
+            slots = {key: v for key, v in vars(part).items() if is_a(v, types.MemberDescriptorType)}
             if slots and is_users(part.__module__):
                 self.spaces.append((_slots(value), value, slots, name))
 
@@ -300,13 +323,18 @@ class Places:
         if of is space:  # a module
             every = self.computed and holder is not None
             return [key for key in (list(space) if every else self.names & space.keys()) if key[:2] != "__"]
-        if isinstance(of, type):
+        if is_a(of, type):
             return [key for key in space if self.computed or key in self.names or is_implicit(of, key, space)]
-        return list(space) if self.computed and is_users(type(of).__module__) else list(self.names & space.keys())
+        users = is_users(type(of).__module__)
+        if users and self.computed:
+            return list(space)
+        if users or hasattr(type(of), "step_reads"):
+            return list(self.names & space.keys())
+        return [key for key, value in list(space.items()) if key in self.names or type(value) in PLAIN]  # methods may read each
 
     def visit_library(self, value, library):
         """Notes a function of another library whose results change, and visits the modules of the library, such as numpy.random."""
-        if isinstance(value, types.ModuleType) and value.__name__.startswith(library + "."):
+        if is_a(value, types.ModuleType) and value.__name__.startswith(library + "."):
             self.visit(value, value.__name__)
         self.outer = self.outer or _outer.get(id(value))
 
@@ -317,7 +345,7 @@ class Places:
         for holder, key, value, name, _ in self.fields:
             now = holder.get(key, MISSING)
             if now is not value and not same(now, value):
-                return name, isinstance(now, (int, float))
+                return name, is_a(now, (int, float))
         for value, keys, name, _ in self.keyed:
             if other_keys(value, keys):
                 return name, False
@@ -331,7 +359,7 @@ class Places:
     def replaced(self):
         """Returns the places where the function has replaced a tensor by another one: (holder, key, tensor, name, new tensor)."""
         found = [(holder, key, value, name, holder.get(key, None)) for holder, key, value, name, _ in self.fields]
-        return [row for row in found if isinstance(row[2], Tensor) and isinstance(row[4], Tensor) and row[4] is not row[2]]
+        return [row for row in found if is_a(row[2], Tensor) and is_a(row[4], Tensor) and row[4] is not row[2]]
 
     def restore(self):
         """Puts the values back that the function has changed, as far as they are values of variables, attributes and entries."""

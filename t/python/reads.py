@@ -195,7 +195,29 @@ def more_rows():
     def changes():
         scaled.factor = 3.0
 
+    class Barred:
+        def __getattribute__(self, name):
+            raise RuntimeError(name)
+
+    class Arrays:
+        def __init__(self):
+            self.values = np.float32([2, 3, 4])
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+    class Indexed:
+        factor = 2.0
+
+        def __class_getitem__(cls, key):
+            return cls.factor
+
+    barred, foreign = Barred(), Arrays()
     return [
+        ("an object that refuses to be read", lambda x: x if barred is None else -x, []),
+        ("an array of another library", lambda x: x * rille.tensor(np.asarray(foreign)), [lambda: foreign.values.__setitem__(0, 5)]),
+        ("a class that is indexed", lambda x: x * Indexed["factor"], [bound(Indexed, "factor", 5.0)]),
+        ("a table of globals", lambda x: x * globals()["scale"], [assign(scale=9.0)]),
         ("a bare object", lambda x: x * bare.factor, [bound(bare, "factor", 3.0)]),
         ("a context variable", lambda x: x * context.get(), [lambda: context.set(3.0)]),
         ("a weak reference", lambda x: x * weak().factor, [bound(kept, "factor", 3.0)]),
