@@ -142,7 +142,9 @@ class Step:
         o, _kept = options("graph", "rille_graph_options", given)
         check(lib.rille_graph_check(o))
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs, **named):
+        if named:
+            raise TypeError(f"graph: arguments of a step are passed by position, found {next(iter(named))}=")
         for k, x in enumerate(inputs, 1):
             if not isinstance(x, Tensor):
                 raise TypeError(

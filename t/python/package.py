@@ -318,6 +318,7 @@ def errors():
         (lambda: rille.graph(abs, memory="x"), "graph: memory must be a number, found 'x'"),
         (lambda: rille.graph(abs, offload=3), "graph: offload must be an object of this package, found 3"),
         (lambda: rille.graph(abs)(3), "graph: argument 1 must be a tensor, found int"),
+        (lambda: rille.graph(lambda x: x)(x=a), "graph: arguments of a step are passed by position, found x="),
         (lambda: rille.graph(lambda x: 3)(a), "graph: the function must return tensors, or lists or dicts of tensors, found int"),
         (lambda: optim.SGD(nn.Linear(2, 2)), "SGD: expected a list of parameters, found a module; use net.parameters()"),
         (lambda: optim.SGD([a + 1]), "SGD: parameter 0 must be a leaf tensor, found f32 (1, 3) B on cpu[0]"),
