@@ -354,7 +354,7 @@ class Places:
                 return name, False
         return None
 
-    # ---- what the function itself changes ----
+    # ---- changes by the function itself ----
 
     def replaced(self):
         """Returns the places where the function has replaced a tensor by another one: (holder, key, tensor, name, new tensor)."""
@@ -373,6 +373,7 @@ class Places:
         if known.live != self.live:  # new: the places that the rest of the code reads
             read = Places(fn, known)
             self.keep(lambda of, key: (id(of), key) in read.taken)
+            self.outer, self.cut = read.outer, read.cut
         for holder, of, space, name in self.spaces:
             for key in self.keys(holder, of, space) if holder is space else ():
                 if (id(of), key) not in self.taken:  # an attribute that the function has added
@@ -409,14 +410,14 @@ class Places:
 class Known:
     """What the traces of a step share.
 
-    changed    number of traces in which the function itself changed a place
+    changed    places that the function itself has changed: (id of the object, key) -> the object, the number of traces
     ignored    places that are not followed any more: (id of the object, key) -> the object
     counts     number of traces that a change of the place with this name has caused
     live       codes of functions that rille.live calls in each run
     """
 
     def __init__(self):
-        self.changed, self.ignored, self.counts, self.live, self.told = collections.Counter(), {}, collections.Counter(), set(), set()
+        self.changed, self.ignored, self.counts, self.live, self.told = {}, {}, collections.Counter(), set(), set()
 
     def follows(self, of, key):
         return (id(of), key) not in self.ignored
@@ -427,8 +428,9 @@ class Known:
 
     def note(self, of, key, name):
         place = id(of), key
-        self.changed[place] += 1
-        if self.changed[place] > 1:
+        traces = self.changed.setdefault(place, [of, 0])  # keeps the object, so that no other one gets its id
+        traces[1] += 1
+        if traces[1] > 1:
             self.ignored[place] = of
             self.warn(f"the step's function changes '{name}', which happens once, when it is traced, and not at each call")
 

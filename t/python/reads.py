@@ -392,6 +392,8 @@ def numbers_that_change():
     for name, fn in (("random.random()", lambda x: x * random.random()), ("time.time()", lambda x: x * time.time()), ("numpy.random.rand()", lambda x: x * np.random.rand())):
         texts = told(lambda: rille.graph(fn)(X))
         tap.ok(f"a step that reads {name} is warned of", len(texts) == 1 and "rille.live" in texts[0], texts)
+    texts = told(lambda: rille.graph(lambda x: x * rille.live(lambda: random.random()))(X))
+    tap.equal("a live number may read random.random()", texts, [])
     items = iter([1.0, 2.0])
     texts = told(lambda: rille.graph(lambda x: x * next(items))(X))
     tap.ok("a step that reads an iterator is warned of", len(texts) == 1 and "the iterator 'items'" in texts[0], texts)
