@@ -46,6 +46,16 @@ local function centered(x, across)
   return near, mean, near:mean{axis = {0, 2, 3}}
 end
 
+local told -- true: the warning about micro-batches was printed
+
+local function tell_micro_batches(self)
+  local _, _, batches = rille._tracing()
+  if told or (batches or 1) == 1 then return end
+  io.stderr:write(("rille: warning: %s: %s: with micro_batches = %d, each micro-batch is normalised by its own mean and variance, as with "
+    .. "gradient accumulation in PyTorch; nn.GroupNorm does not depend on the batch\n"):format(check.line(), self.__name, batches))
+  told = true
+end
+
 -- Normalises x, (batch, channels, h, w).
 local function normalize(self, x)
   local channels = self.weight.shape[1]
@@ -58,6 +68,7 @@ local function normalize(self, x)
     return self.weight.dtype == x.dtype and y:to(x.dtype) or y
   end
   if not self.training then return normalized(wide(x) - across(self.running_mean), 0, wide(self.running_var)) end
+  tell_micro_batches(self)
   return rille.per_micro_batch(function()
     local n = x:numel() // channels
     local near, mean, rest = centered(x, across)

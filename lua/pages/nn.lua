@@ -18,8 +18,9 @@ Your own layer is a class made by rille.nn.Module:extend("Net").]],
     sign = "rille.nn.BatchNorm2d(channels, {eps = 1e-5, momentum = 0.1})",
     text = [[
 Normalises each channel of an image batch by its mean and variance.
-Training uses the statistics of the batch (of a micro-batch, if the step has several), over all devices; eval() uses
-running ones, which are buffers.]],
+Training uses the statistics of the batch over all devices; eval() uses running ones, which are buffers.
+In a step with micro_batches, each micro-batch is normalised by its own statistics, as with gradient
+accumulation in PyTorch; a warning says so once. The running ones follow the mean over the micro-batches.]],
     args = [[
 channels: integer; channels of x
 eps: number, default 1e-5; added to the variance

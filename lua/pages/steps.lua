@@ -20,7 +20,8 @@ follows from the arguments or is computed from their shape. fn is called twice p
 batch. A call that combines rows of the batch (a softmax over rows) is an error, except in rille.per_micro_batch,
 also in hooks and backward functions; so is a branch on their number, and a call whose result for the micro-batches
 is not that of the whole batch: x:slice(0, 0, 2) takes 2 rows of the batch. max, min, any and all over rows can be
-results of the step.
+results of the step. nn.BatchNorm2d normalises each micro-batch by its own statistics, as with gradient accumulation
+in PyTorch; a warning says so once.
 Several backward() calls before one opt:step() add up: divide each loss by the count of the whole batch.]],
     args = [[
 fn: function of tensors; it may call backward() and opt:step()

@@ -18,20 +18,44 @@ local function join(path, name) return path == "" and name or path .. "." .. nam
 
 -- ---- finding the roles of layers and parameters ----
 
+-- Fails if a user's class gives a role to a part that no module of the class has. has: name of the part -> whether a
+-- module has it. at: path of a module of the class. Rille's own classes name parts that only some modules have.
+local function check_parts(class, has, at, exists)
+  if check.is_own(class.forward) or rawget(class, "parallel") == nil then return end
+  for _, name in ipairs(check.sorted_keys(has)) do
+    local parts, prefix = {}, join(at, "")
+    for path in pairs(exists) do
+      if path:sub(1, #prefix) == prefix and path ~= at then parts[path:sub(#prefix + 1)] = true end
+    end
+    local near = not has[name] and rille._nearest(parts, name)
+    check.that(has[name], "parallel: %s.parallel names '%s', but no %s has a part of this name%s", class.__name, name, class.__name,
+      near and ("; the nearest name is '%s'"):format(near) or "")
+  end
+end
+
 -- Adds to `role` the roles (column, row, ...) that the field `parallel` of modules' classes assigns to their layers. Adds
 -- to `heads`, for each module with heads: path of a layer -> {number of heads, name of the module's field with that
 -- number}.
 local function roles_of_classes(model, role, heads)
+  local exists, found, at = {}, {}, {} -- found: class -> name of a part with a role -> true if some module of the class has it
+  for path in model:named_modules() do exists[path] = true end
+  for _, t in ipairs(model:named_tensors()) do exists[t.name] = true end
   for path, m in model:named_modules() do
-    local roles = classes.of(getmetatable(m))
+    local class = getmetatable(m)
+    local roles = classes.of(class)
     if roles then
-      classes.each(roles, function(name, what) role[join(path, name)] = what end)
+      found[class], at[class] = found[class] or {}, path
+      classes.each(roles, function(name, what)
+        role[join(path, name)] = what
+        found[class][name] = found[class][name] or exists[join(path, name)] or false
+      end)
       if roles.expert then role[path] = "routed" elseif roles.stream then role[path] = "block" end
       local of_layer = {}
       for name, field in pairs(roles.heads or {}) do of_layer[join(path, name)] = {m[field], field} end
       heads[path] = of_layer
     end
   end
+  for class, has in pairs(found) do check_parts(class, has, at[class], exists) end
 end
 
 -- Adds the roles that the recipe's `layers` name, by pattern.

@@ -411,6 +411,20 @@ local function refuse_carried(list)
     .. "repeat assignments of Lua; write %s:copy_(y), or return y and pass it as an argument", name, name)
 end
 
+local function put_back(holder, key, value)
+  if type(key) ~= "userdata" and not rawequal(read(holder, key), value) then write({holder = holder, key = key}, value) end
+end
+
+-- Ends the trace of the whole batch, which a step of micro-batches makes before its trace: puts back the values of the
+-- user's variables and fields that the function has changed, so that the function changes them once.
+local function leave_whole(list, failed)
+  local ok, message = true, nil
+  if not failed then ok, message = pcall(refuse_carried, list) end
+  for i = 4, list.own, 3 do put_back(list[i], list[i + 1], list[i + 2]) end
+  for _, row in ipairs(list.counts) do put_back(row[1], row[2], row[3]) end
+  if not ok then error(message, 0) end
+end
+
 -- Ends a trace, after the function has returned or failed. list.repeats: the trace is only compared with an earlier one.
 local function done(list, failed, traces)
   unlisted = {}
@@ -471,7 +485,7 @@ local function tests(fn)
   return source ~= "=rille.trace" and source ~= "=rille.reach" and bytecode.tests(fn) or {}
 end
 
-rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_arguments, enter = enter, refuse_carried = refuse_carried, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
+rille._conditions{tests = tests, begin = begin, reads_field = reads_field, sizes = count_arguments, enter = enter, leave_whole = leave_whole, done = done, set_numbers = set_numbers, proven = proven, holds = holds,
   spread = nested.spread, fill = nested.fill, drain = nested.drain, gather = nested.gather, rebuild = nested.rebuild,
   read_buckets = buckets.read, call_in_bucket = buckets.call}
 

@@ -39,7 +39,7 @@ def full(shape, value):
 
 
 class Module:
-    """A layer. Tensors that are its attributes are parameters; attributes and their lists may be modules.
+    """A layer. Tensors that are its attributes are parameters. Attributes may be modules, and lists and dicts of these.
 
     A class of its own sets attributes in __init__, and defines forward(self, ...), which a call of the module calls.
     """
@@ -58,8 +58,11 @@ class Module:
 
     def named_parameters(self, prefix=""):
         """Yields names such as "layers.0.weight", and the parameters."""
-        for name, value in vars(self).items():
-            yield from _named(prefix + name, value)
+        for name, part in _members(prefix, vars(self)):
+            if isinstance(part, Tensor):
+                yield name, part
+            else:
+                yield from part.named_parameters(name + ".")
 
     def parameters(self):
         """Returns the list of parameters. A parameter with several names occurs once."""
@@ -68,16 +71,14 @@ class Module:
     def modules(self):
         """Yields the module, then the modules that it contains."""
         yield self
-        for value in vars(self).values():
-            for part in value if isinstance(value, (list, tuple)) else [value]:
-                if isinstance(part, Module):
-                    yield from part.modules()
+        for _, part in _members("", vars(self)):
+            if isinstance(part, Module):
+                yield from part.modules()
 
     def train(self, on=True):
-        """Switches the module to training mode (Dropout is active), or to evaluation mode. Compiled steps are traced again."""
+        """Switches the module to training mode (Dropout is active), or to evaluation mode."""
         for module in self.modules():
             module.training = on
-        lib.rille_generation(current().pointer)
         return self
 
     def eval(self):
@@ -113,15 +114,13 @@ class Module:
             check(lib.rille_tensors_assign(current().at(), len(leaves), leaves, sources, ffi.NULL))
 
 
-def _named(name, value):
-    """Yields the parameters of an attribute of a module."""
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, Module):
-        yield from value.named_parameters(name + ".")
-    elif isinstance(value, (list, tuple)):
-        for k, part in enumerate(value):
-            yield from _named(f"{name}.{k}", part)
+def _members(prefix, parts):
+    """Yields the tensors and modules among the values of a dict, and in the lists and dicts among these, with their names."""
+    for key, part in parts.items():
+        if isinstance(part, (Tensor, Module)):
+            yield f"{prefix}{key}", part
+        elif isinstance(part, (list, tuple, dict)):
+            yield from _members(f"{prefix}{key}.", part if isinstance(part, dict) else dict(enumerate(part)))
 
 
 class Linear(Module):

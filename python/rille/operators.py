@@ -354,7 +354,7 @@ UNARY = {"neg": "neg", "abs": "abs", "invert": "logical_not"}
 
 
 def add_python_operators(found):
-    """Sets +, @, == and the others of Tensor."""
+    """Sets +, +=, @, == and the others of Tensor."""
 
     def set_method(name, op, swapped=False):
         method = (lambda a, b: op(b, a)) if swapped else (lambda *operands: op(*operands))
@@ -367,8 +367,17 @@ def add_python_operators(found):
 
         setattr(Tensor, f"__{name}__", method)
 
+    def set_assignment(name, op):
+        def method(a, b):
+            # changes a leaf in place, as NumPy and PyTorch do; for results, Python binds the name to the new tensor
+            return a.copy_(op(a, b)) if lib.rille_tensor_is_variable(a.pointer) else NotImplemented
+
+        setattr(Tensor, f"__i{name}__", method)
+
     for name, own in BINARY.items():
         set_method(name, found[own])
+        if name != "matmul":
+            set_assignment(name, found[own])
         set_method("r" + name, found[own], swapped=True)
     for name in COMPARISONS:
         set_comparison(name, found[name])

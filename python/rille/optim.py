@@ -10,6 +10,26 @@ from .session import current
 from .tensors import Tensor
 
 
+class Count:
+    """A number of updates: of all steps, or of one parameter."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def add(self):
+        """Counts an update; returns its number from 1."""
+        self.steps += 1
+        return self.steps
+
+    def take_back(self):
+        """Subtracts an update that failed."""
+        self.steps -= 1
+
+    def next(self, tracing):
+        """Returns the number of the next update as an operand; in a trace, a live number."""
+        return live(self.add, self.take_back, integer=True) if tracing else self.steps + 1
+
+
 class Optimizer:
     """Updates parameters that have a gradient. lr can be set between steps, also for a compiled step.
 
@@ -17,12 +37,13 @@ class Optimizer:
     """
 
     op, slots = None, ()
+    step_reads = "params", "state", "attributes"  # what a compiled step follows; lr and steps are live numbers
 
     def __init__(self, params, lr, **attributes):
         if isinstance(params, (Module, Tensor)) or not hasattr(params, "__iter__"):
             found = "a module; use net.parameters()" if isinstance(params, Module) else repr(params)
             raise TypeError(f"{type(self).__name__}: expected a list of parameters, found {found}")
-        self.params, self.lr, self.steps, self.attributes = list(params), lr, 0, attributes
+        self.params, self.lr, self.attributes, self.count = list(params), lr, attributes, Count()
         if not self.params:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty; net.parameters() lists those of a module")
         for k, p in enumerate(self.params):
@@ -33,6 +54,7 @@ class Optimizer:
         if not isinstance(lr, numbers.Real):
             raise TypeError(f"{type(self).__name__}: lr must be a number, found {lr!r}; it can be set between steps")
         self.state = [[self.zeros(p) for _ in self.slots] for p in self.params]
+        self.counts = [Count() for _ in self.params]
 
     @staticmethod
     def zeros(p):
@@ -40,41 +62,35 @@ class Optimizer:
         dtype = "f32" if p.dtype in ("bf16", "f16") else p.dtype
         return operators.find("zeros")(p.shape, dtype=dtype, placement=p.placement, sbp=p.sbp)
 
-    def count(self):
-        """Counts a step; returns its number from 1."""
-        self.steps += 1
-        return self.steps
-
-    def uncount(self):
-        """Subtracts a step that failed from the count."""
-        self.steps -= 1
-
-    def numbers(self, tracing):
-        """Returns the learning rate and the number of the step as operands. In a trace, both are live numbers."""
-        if not tracing:
-            return self.lr, self.steps + 1
-        counter = live(self.count, self.uncount, integer=True)
-        check(lib.rille_live_ask(counter.pointer))
-        return live(lambda: self.lr), counter
+    @property
+    def steps(self):
+        """The number of steps."""
+        return self.count.steps
 
     def operands(self, p, state, lr, step):
-        """Returns the operands of the update of a parameter."""
+        """Returns the operands of the update of a parameter. step: the number of this update of the parameter, from 1."""
         raise NotImplementedError
 
     def step(self):
         """Updates the parameters. Computes their gradients first, if they are not computed yet."""
         session = current()
         tracing = lib.rille_tracing(session.pointer)
-        lr, step = self.numbers(tracing)
+        lr, counts = live(lambda: self.lr) if tracing else self.lr, [self.count]
+        number = self.count.next(tracing)
+        if tracing:
+            check(lib.rille_live_ask(number.pointer))
         try:
-            for p, state in zip(self.params, self.state):
+            for p, state, count in zip(self.params, self.state, self.counts):
                 if p.grad is not None:
-                    operators.find(self.op).update(self.operands(p, state, lr, step), self.attributes)
+                    operands = self.operands(p, state, lr, count.next(tracing))
+                    operators.find(self.op).update(operands, self.attributes)
+                    counts.append(count)
             check(lib.rille_step(session.at()))
         except BaseException:
             lib.rille_step_undo(session.pointer)
             raise
-        self.steps += not tracing
+        for count in counts if not tracing else ():
+            count.add()
 
     def zero_grad(self):
         """Removes the gradients."""

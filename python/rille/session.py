@@ -71,6 +71,10 @@ class Session:
             lib.rille_at(pointer, _shown(line[0]), line[1], ffi.NULL, 0)
         return pointer
 
+    def shown(self):
+        """Returns the line of the call in progress as errors show it."""
+        return f"{_shown(self.line[0]).decode()}:{self.line[1]}"
+
     def close(self):
         """Closes the session. The library frees the handles that are left."""
         if self.closed or self.forked:

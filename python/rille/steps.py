@@ -2,12 +2,14 @@
 
 import functools
 
+from . import reads
 from .library import Error, check, ffi, lib, options, raised
 from .session import Handle, current
 from .tensors import Live, Tensor, explained
 
 # ---- live numbers ----
 
+_known = []  # what the traces in progress know of their steps (reads.Known)
 _lives = {}  # functions that compute live numbers and that the library still needs, by handle
 
 
@@ -58,6 +60,8 @@ def live(fn, undo=None, integer=False):
     if not callable(fn):
         raise TypeError(f"live: expected a function without arguments, found {fn!r}")
     session, cell = current(), ffi.new("struct rille_live **")
+    if _known:
+        _known[-1].calls_live(fn)
     numbers = _Numbers(session, fn, undo)
     check(lib.rille_live_new(session.at(), _ask, _drop, numbers.handle, cell))
     out = Live(session, cell)
@@ -116,24 +120,31 @@ def per_micro_batch(fn, *inputs):
 
 # ---- steps ----
 
+MOST = 64  # maximum number of traces of a step
+
 
 class _Trace(Handle):
-    """A trace of a step, for inputs of one type and layout. build: function that makes the step's result of tensors."""
+    """A trace of a step, for inputs of one type and layout. build: function that makes the step's result of tensors; places: the
+    values besides the inputs for which the trace was made."""
 
-    __slots__ = ("build",)
+    __slots__ = ("build", "places")
     free = lib.rille_graph_free
 
 
 class Step:
     """A compiled step. Its calls accept tensors, and return what the function returned in the trace."""
 
+    step_reads = ("fn",)
+
     def __init__(self, fn, given):
-        self.fn, self.given, self.traces = fn, given, []
+        self.fn, self.given, self.traces, self.known = fn, given, [], reads.Known()
         functools.update_wrapper(self, fn, updated=())
         o, _kept = options("graph", "rille_graph_options", given)
         check(lib.rille_graph_check(o))
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs, **named):
+        if named:
+            raise TypeError(f"graph: arguments of a step are passed by position, found {next(iter(named))}=")
         for k, x in enumerate(inputs, 1):
             if not isinstance(x, Tensor):
                 raise TypeError(
@@ -149,19 +160,32 @@ class Step:
         return trace.build(iter([Tensor.of(session, t) for t in out]))
 
     def fitting(self, handles):
-        """Returns a trace that can be called with these inputs, or None. Forgets traces that can never be called again."""
+        """Returns a trace that can be called with these inputs, or None. Forgets traces that can never be called again. The
+        trace that was called last is the last one in self.traces."""
         self.traces = [t for t in self.traces if not t.session.closed and not lib.rille_graph_is_stale(t.pointer)]
-        return next((t for t in self.traces if lib.rille_graph_fits(t.pointer, len(handles), handles)), None)
+        first = None
+        for i in range(len(self.traces) - 1, -1, -1):
+            trace = self.traces[i]
+            if lib.rille_graph_fits(trace.pointer, len(handles), handles):
+                change = trace.places.changed()
+                if not change:
+                    self.traces.append(self.traces.pop(i))
+                    return trace
+                first = first or change
+        if first:
+            self.known.count(*first)
+        return None
 
     def trace(self, session, handles):
         """Returns a new trace. With micro-batches, calls the function with the whole batch first. Traces again if the first
         call of the function differs from the second, because it filled a cache."""
         for again in False, True:
-            failure = self.learn(session, handles)
+            places = reads.Places(self.fn, self.known)
+            failure = self.learn(session, handles, places)
             if failure and again:
                 raise failure
             try:
-                trace = self.record(session, handles)
+                trace = self.record(session, handles, places)
             except Error:
                 if again or not lib.rille_trace_differs(session.pointer):
                     raise
@@ -169,42 +193,67 @@ class Step:
             if not failure:
                 break
         self.traces.append(trace)
+        del self.traces[:-MOST]
         return trace
 
-    def learn(self, session, handles):
+    def call(self, session, pieces, places):
+        """Calls the function in a trace."""
+        _known.append(self.known)
+        try:
+            out = self.fn(*(Tensor.of(session, p) for p in pieces))
+        finally:
+            _known.pop()
+        replaced = places.replaced()
+        for _, _, old, name, new in replaced:
+            if lib.rille_trace_carries(old.pointer, new.pointer):
+                for holder, key, value, _, _ in replaced:
+                    holder[key] = value
+                session.at()
+                raise Error(
+                    f"graph: the step's function replaces the tensor '{name}', which it reads, by another one, and a compiled step "
+                    f"does not repeat assignments of Python; write {name}.copy_(y), or return y and pass it as an argument",
+                    line=session.shown(),
+                )
+        return out
+
+    def learn(self, session, handles, places):
         """Calls the function with the whole batch, in a trace that is aborted, so that the library learns the numbers that depend
-        on the number of rows. Returns the exception of the function, or None."""
+        on the number of rows. Puts back the values that the function changes. Returns the exception of the function, or None."""
         if (self.given.get("micro_batches") or 1) < 2:
             return None
         o, _kept = options("graph", "rille_graph_options", {})
         o.whole, pieces = True, ffi.new("struct rille_tensor *[]", len(handles))
         check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
         try:
-            self.fn(*(Tensor.of(session, p) for p in pieces))
+            self.call(session, pieces, places)
             lib.rille_trace_returned(session.pointer)
         except Exception as e:
             return e
         finally:
             lib.rille_trace_abort(session.pointer)
+            places.restore()
 
-    def record(self, session, handles):
+    def record(self, session, handles, places):
         """Calls the function once while the library records its calls."""
         o, _kept = options("graph", "rille_graph_options", self.given)
         pieces, tensors, cell = ffi.new("struct rille_tensor *[]", len(handles)), [], ffi.new("struct rille_graph **")
         check(lib.rille_trace_begin(session.pointer, o, len(handles), handles, pieces))
         try:
-            build = flatten("graph", self.fn(*(Tensor.of(session, p) for p in pieces)), tensors)
+            build = flatten("graph", self.call(session, pieces, places), tensors)
             session.at()
             check(lib.rille_trace_end(session.pointer, len(tensors), [t.pointer for t in tensors], cell))
         except BaseException:
             lib.rille_trace_abort(session.pointer)
             raise
         trace = _Trace(session, cell)
-        trace.build = build
+        trace.build, trace.places = build, places
+        places.settle(self.fn)
+        for t in *self.traces, trace:
+            t.places.keep(self.known.follows)
         return trace
 
     def explain(self):
-        """Returns the layouts and the moves of the step that was traced last, as text."""
+        """Returns the layouts and the moves of the trace that was called last, as text."""
         if not self.traces:
             raise ValueError("explain: the step must have been called once")
         return explained(lib.rille_graph_explain, self.traces[-1].pointer)
@@ -214,8 +263,9 @@ def graph(fn=None, **given):
     """Returns a compiled step of a function of tensors, also as a decorator.
 
     The first call records the function's calls, gradients and updates; later calls with inputs of the same type and
-    layout run the record. Python numbers and conditions are as in the recorded call; rille.live(fn) is a number that
-    each call asks for.
+    layout run the record. If a value that the function read has changed, such as a global, a variable of an outer function
+    or an attribute, the call records again; rille.live(fn) is a number that each call asks for. A function that replaces a
+    tensor that it reads is an error: t.copy_(y) changes the tensor in each call.
 
     fn             function of tensors that returns tensors, or lists or dicts of tensors
     micro_batches  number of micro-batches that the inputs are split into, default 1; numbers computed from x.shape[0] get

@@ -48,9 +48,11 @@ OTHERS = {
     "contiguous": "x",
     "data": "x.detach()",
     "requires_grad_": "x.requires_grad = True",
-    "pow_": "x.copy_(x.pow(2))",
-    "add_": "x.copy_(x + y)",
-    "mul_": "x.copy_(x * y)",
+    "pow_": "x **= 2",
+    "add_": "x += y",
+    "sub_": "x -= y",
+    "mul_": "x *= y",
+    "div_": "x /= y",
     "zero_": "x.copy_(0 * x)",
     "masked_fill": "mask.where(y, x)",
     "split": "x[:, 0:2]",
@@ -226,6 +228,10 @@ class Tensor(Handle):
             else:
                 out, axis = _pick(out, axis, k)
         return out
+
+    def __setitem__(self, key, value):
+        """Raises the error for x[key] = value, with what to write instead."""
+        raise TypeError("index: a part of a tensor cannot be assigned; write x.copy_(mask.where(y, x)), where mask is True in that part")
 
     # ---- new tensors from this one, and changes in place ----
 

@@ -101,6 +101,13 @@ tap.group("layouts", function()
   end
   tap.near(pieces[3], ((means[1] + means[2]) * 0.05):totable(), "micro-batches change the running statistics once, by their mean", 1e-4)
   tap.near(step(P, "S(0)", 2)[3], pieces[3], "micro-batches of a split batch change them equally", 1e-4)
+  local text = tap.run("", [[
+    local norm, x = rille.nn.BatchNorm2d(2), rille.randn{4, 2, 3, 3}
+    for _, m in ipairs{1, 2, 4} do rille.graph(function(x) return norm(x):square():mean() end, {micro_batches = m})(x) end
+    norm:eval()
+    rille.graph(function(x) return norm(x):square():mean() end, {micro_batches = 2})(x)]])
+  local _, times = text:gsub("with micro_batches = 2, each micro%-batch is normalised by its own mean and variance", "")
+  tap.is({times, select(2, text:gsub("warning", ""))}, {1, 1}, "a training step of micro-batches is warned of once")
 end)
 
 tap.done()

@@ -138,6 +138,13 @@ tap.group("the user's choice", function()
   MLP.parallel = {column = "fc2"}
   t = rille.parallel(m, {tensor = 0, input = x})
   tap.is(t["fc2.weight"].sbp, "S(0)", "roles of the class come before the trace")
+  MLP.parallel = {column = {"fc1", "fc_2"}}
+  tap.fails(function() rille.parallel(m, {tensor = 0}) end, {"MLP.parallel names 'fc_2'", "nearest name is 'fc2'"}, "a name that no module of the class has is an error")
+  MLP.parallel = {column = {"fc1", "gate"}, row = "fc2"}
+  local gated = tap.class("Gated", function(self) self.parts = {MLP(), MLP()}; self.parts[2].gate = nn.Linear(16, 64) end,
+    function(self, v) return self.parts[1](v) + self.parts[2](v) end)()
+  t = rille.parallel(laid(gated, 2), {tensor = 0})
+  tap.is(sbp_of(t, {"parts.1.gate.weight", "parts.0.fc1.weight"}), {"S(0)", "S(0)"}, "a part that only some modules of the class have is none")
   MLP.parallel = nil
   tap.ok(tap.has(tostring(rille.parallel(m, {tensor = 0, input = x})), "found in the trace: fc1 column, fc2 row; moves 512 B per step",
     "replicated by the trace: out, because sharding would move "), "the table reports each decision with its bytes")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# package.sh - runs t/python/package.py, sweep.py and process.py (t/lib/tap.py) on python/rille and python/examples with this
+# package.sh - runs t/python/package.py, reads.py, sweep.py and process.py (t/lib/tap.py) on python/rille and python/examples with this
 # build's library. RILLE_PYTHON names the Python. Skips without cffi and NumPy. The manual is docs/python.md.
 build=$(dirname "$(realpath "$1")")
 . t/lib/tap.sh
@@ -11,7 +11,7 @@ if [ ! -e "$RILLE_LIBRARY" ] || grep -q 'RILLE_SANITIZE:STRING=.' "$build/CMakeC
 elif ! "$python" -c 'import cffi, numpy; assert tuple(map(int, numpy.__version__.split(".")[:2])) >= (1, 24)' 2>/dev/null; then
   skip "the Python package" "there is no Python with cffi and NumPy 1.24"
 else
-  for part in package sweep process; do # prints each check of a part as a check of this test
+  for part in package reads sweep process; do # prints each check of a part as a check of this test
     "$python" -W error t/python/$part.py >"$dir/out" 2>"$dir/err"
     status=$?
     while IFS= read -r line; do

@@ -163,6 +163,18 @@ tap.group("values that a step changes itself", function()
   end)
   for _ = 1, 5 do tap.is(step(rille.ones{1}):item(), 3, "the step computes the same as eagerly") end
   tap.ok(traces(step) <= 2, "counters cause no new trace, and a lazily made tensor causes one", traces(step))
+  for _, micro in ipairs{1, 2} do
+    local count, state, w = 0, {k = 0, on = false, list = {0}}, rille.ones({1}, {requires_grad = true})
+    local counted = rille.graph(function(x)
+      count, state.k, state.on = count + 1, state.k + 1, not state.on
+      state.list[1] = state.list[1] + 1
+      return tap_backward((x * w):sum())
+    end, {micro_batches = micro})
+    for _ = 1, 5 do counted(rille.ones{4}) end
+    local n = traces(counted)
+    tap.is({count, state.k, state.list[1], state.on}, {n, n, n, n % 2 == 1}, ("%d micro-batches: a counter counts the traces"):format(micro))
+    tap.ok(n <= 2, ("%d micro-batches: counters cause at most one more trace"):format(micro), n)
+  end
   local text = warnings_of([[
     local n = 0
     local step = rille.graph(function(x) n = n + 1; return x end)

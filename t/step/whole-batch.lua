@@ -292,6 +292,63 @@ tap.group("calls that combine rows", function()
   end
 end)
 
+-- Tries losses that are no sum or mean of losses of rows. Micro-batches must give the loss and the gradient of the complete
+-- batch, or refuse the loss. In rille.per_micro_batch, which the error names, the loss must be the mean over the micro-batches.
+tap.group("losses that are not linear in sums and means", function()
+  local x, first = rille.randn{ROWS, 5}, rille.randn{5, 3}
+  local function mean(z) return z:square():mean() end
+  -- Columns: name, loss; true: the loss is computed without rille.per_micro_batch, too.
+  local forms = {
+    {"a product of means", function(z) return mean(z) * z:sigmoid():mean() end},
+    {"a ratio of means", function(z) return mean(z) / z:sigmoid():mean() end},
+    {"a product of sums", function(z) return z:square():sum() * z:sigmoid():sum() end},
+    {"a ratio of sums", function(z) return z:square():sum() / z:sigmoid():sum() end},
+    {"a ratio of overlaps", function(z) local p = z:sigmoid(); return 1 - 2 * (p * z:gt(0):to("f32")):sum() / (p:sum() + z:gt(0):to("f32"):sum()) end},
+    {"the logarithm of a mean", function(z) return mean(z):log() end},
+    {"the square root of a mean", function(z) return mean(z):sqrt() end},
+    {"the exponential of a mean", function(z) return mean(z):exp() end},
+    {"the greater of two means", function(z) return mean(z):maximum(z:sigmoid():mean()) end},
+    {"a mean or its square", function(z) return mean(z):gt(0.5):where(mean(z):square(), mean(z)) end},
+    {"the variance of means", function(z) return z:square():mean(0):var() end},
+    {"the variance of all", function(z) return z:var() end},
+    {"a norm", function(z) return z:square():sum():sqrt() end},
+    {"logsumexp of all", function(z) return z:logsumexp() end},
+    {"the maximum", function(z) return z:max() end},
+    {"the distance of a mean", function(z) return (z:mean() - 0.3):abs() end},
+    {"a mean beside a logarithm", function(z) return z:mean() + mean(z):log() end},
+    {"a softmax of means", function(z) return z:mean(0):softmax(0):square():sum() end},
+    {"a product of vectors of means", function(z) local m = z:mean(0, true); return m:matmul(m:transpose(0, 1)):sum() end},
+    {"a difference from the mean", function(z) return (z - z:mean(0)):square():mean() end},
+    {"a covariance", function(z) return (z:transpose(0, 1):matmul(z) / z.shape[1]):square():sum() end},
+    {"a mean divided by a detached mean", function(z) return mean(z) / (mean(z):detach() + 1) end, true},
+    {"a detached factor", function(z) return mean(z) * z:sigmoid():mean():detach():sqrt() + z:mean() end, true},
+    {"a sum divided by a detached sum", function(z) return z:square():sum() / z:sigmoid():sum():detach() end, true},
+  }
+  for _, form in ipairs(forms) do
+    local name, loss, computes = table.unpack(form)
+    local function run(m, alone, combine)
+      local w = first:clone():requires_grad_()
+      local function whole(x) return loss(x:matmul(w):tanh()) end
+      local function of(x) return alone and rille.per_micro_batch(whole, x) or whole(x) end
+      local step = rille.graph(function(x) return tap_backward((combine or of)(x, whole)) end, {micro_batches = m})
+      return {step(x):item(), w.grad:totable()}
+    end
+    local want = run(1)
+    for _, m in ipairs{2, 4} do
+      local label = ("%s, %d micro-batches: "):format(name, m)
+      local fine, got = pcall(run, m)
+      tap.ok(not computes or fine, label .. "is computed", got)
+      if fine then tap.near(got, want, label .. "is that of the batch", 1e-4, 1e-5) else tap.ok(got:find("rille.per_micro_batch", 1, true), label .. "the error has a remedy", got) end
+      local parts = run(1, false, function(x, whole)
+        local sum = 0
+        for k = 0, m - 1 do sum = sum + whole(x[{{k * ROWS // m, (k + 1) * ROWS // m}}]) / m end
+        return sum
+      end)
+      tap.near(run(m, true), parts, label .. "in per_micro_batch it is the mean over the micro-batches", 1e-4, 1e-5)
+    end
+  end
+end)
+
 -- A micro-batch of one row beside a value with as many rows as the batch: broadcasting would combine each row with
 -- all rows of the value.
 tap.group("values with the rows of the batch beside a single row", function()

@@ -394,14 +394,15 @@ counts_elements(const struct type *t, int rows, double count)
 
 /* Returns true if the call is linear in means over the rows. The result is then a mean over the rows, too. */
 static bool
-is_linear_in_means(struct rille_session *s, const struct node *n, struct reading *r)
+is_linear_in_means(struct rille_session *s, const struct op *op, int nin, struct val *const *in,
+                   const struct attr *attr, struct reading *r)
 {
-    if (share_among(n->nin, n->in, SHARE_FROM_MEANS)) return false;
-    if (number_beside(n->op, n->nin, n->in, SHARE_MEAN) >= 0) return true;
-    open_reading(r, n->op, n->nin, n->attr);
+    if (share_among(nin, in, SHARE_FROM_MEANS)) return false;
+    if (number_beside(op, nin, in, SHARE_MEAN) >= 0) return true;
+    open_reading(r, op, nin, attr);
     r->linear = true;
     r->blocks = 1;
-    read_signatures(s, r, n->nin, n->in);
+    read_signatures(s, r, nin, in);
     return r->cost < NEVER && r->share[0] == SHARE_SUM;
 }
 
@@ -460,8 +461,10 @@ batch_share_note(struct rille_session *s, struct node *n)
     bool fits = r->cost < NEVER && !reads_positions(n, r) && !(users && reads_late_total(r, n->nin));
     fits = fits && (r->share[0] != SHARE_SUM || !divides_by_less(n));
     for (int k = 0; k < n->nout && fits; k++) set_share(n, k, r->share[k], r->rows[k], r->blocks);
-    if (n->out[0]->share == SHARE_SUM && divides_by_count(n)) set_share(n, 0, SHARE_MEAN, 0, 1);
-    if (n->out[0]->share == SHARE_FROM_MEANS && (s->trace.alone || is_linear_in_means(s, n, r)))
+    bool mean = divides_by_count(n) || (s->trace.alone && reads_late_total(r, n->nin));
+    if (n->out[0]->share == SHARE_SUM && mean) set_share(n, 0, SHARE_MEAN, 0, 1);
+    if (n->out[0]->share == SHARE_FROM_MEANS &&
+        (s->trace.alone || is_linear_in_means(s, n->op, n->nin, n->in, n->attr, r)))
         for (int k = 0; k < n->nout; k++) set_share(n, k, SHARE_MEAN, 0, 1);
     free(r);
     if (fits || (!forward && !users) || s->trace.alone || !combines_rows(n)) return 0;
@@ -533,22 +536,13 @@ check_count(const struct call_context *ctx, const struct op *op, int nin, struct
                         count, trace_microbatches(ctx->s));
 }
 
-static int
-times_number(const struct call_context *ctx, struct val *v, double f, struct val **out)
-{
-    struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
-    TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
-    *out = res[0];
-    return 0;
-}
-
 /* Divides a value by the number of micro-batches, so that the quotients of all micro-batches add up to the value.
  * The value is equal in all micro-batches, or contributes to a mean over the micro-batches. */
 static int
 share_operand(const struct call_context *ctx, struct val *v, struct val **out)
 {
     double share = 1.0 / trace_microbatches(ctx->s);
-    if (!v->is_number) return times_number(ctx, v, share, out);
+    if (!v->is_number) return microbatch_scaled(ctx, v, share, out);
     double f = v->number.is_int ? (double)v->number.i : v->number.f;
     *out = build_number(ctx->s, false, f * share, 0);
     return 0;
@@ -566,7 +560,10 @@ sum_operands(const struct call_context *ctx, const struct op *op, int nin, struc
                 E_PLAN, op, nin, in,
                 "%s: an operand is a sum or mean over the rows of the whole batch; with micro_batches = %d it "
                 "is known only after the last micro-batch, because it depends on parameters or random "
-                "numbers. detach() it, reduce over axis 1 and later only, or use micro_batches = 1",
+                "numbers. Use micro_batches = 1; detach() the operand if no gradient shall flow through it; reduce "
+                "over "
+                "axis 1 and later only; or make the call in rille.per_micro_batch(fn), for the rows of each "
+                "micro-batch",
                 op->name, trace_microbatches(ctx->s));
     }
     return 0;
@@ -647,6 +644,31 @@ replace_operand(const struct call_context *ctx, const struct op *op, int nin, st
     return status;
 }
 
+/* Returns true if the gradient flows through some operand that is a mean over the rows, but not through another one. */
+static bool
+has_detached_mean(int nin, struct val *const *in)
+{
+    int found[2] = {0};
+    for (int i = 0; i < nin; i++)
+        if (in[i] && share_is_mean(in[i])) found[in[i]->needs_grad]++;
+    return found[0] && found[1];
+}
+
+/* Makes a call linear in the means through which the gradient flows, if the other means are known before the step:
+ * replaces the other means by those of the batch. */
+static int
+replace_detached_means(const struct call_context *ctx, const struct op *op, int nin, struct val **in,
+                       const struct attr *attr, struct reading *r)
+{
+    bool again;
+    if (!has_detached_mean(nin, in) || has_more_than_means(nin, in)) return 0;
+    if (is_linear_in_means(ctx->s, op, nin, in, attr, r)) return 0;
+    for (int i = 0; i < nin; i++)
+        if (in[i] && share_is_mean(in[i]) && is_known_before(ctx->s, in[i]))
+            TRY(replace_operand(ctx, op, nin, in, i, &again));
+    return 0;
+}
+
 /* Returns true if some operand is computed after the last micro-batch, from values of all micro-batches. */
 static bool
 has_late(int nin, struct val *const *in)
@@ -670,6 +692,7 @@ adapt_operands(const struct call_context *ctx, const struct op *op, int nin, str
                struct reading *r)
 {
     bool again = true;
+    TRY(replace_detached_means(ctx, op, nin, in, attr, r));
     while (again && has_totals(nin, in)) {
         again = false;
         read_call(ctx->s, op, nin, in, attr, NULL, true, r);

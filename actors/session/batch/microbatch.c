@@ -86,8 +86,8 @@ microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out)
     return build_cast(ctx, *out, d, out);
 }
 
-static int
-scaled(const struct call_context *ctx, struct val *v, double f, struct val **out)
+int
+microbatch_scaled(const struct call_context *ctx, struct val *v, double f, struct val **out)
 {
     struct val *in[2] = {v, build_number(ctx->s, false, f, 0)}, *res[OP_OUT];
     TRY(build_call(ctx, op_find("mul"), 2, in, NULL, NULL, res));
@@ -100,7 +100,7 @@ microbatch_mean(const struct call_context *ctx, struct val *v, struct val **out)
 {
     *out = v;
     if (trace_microbatches(ctx->s) == 1 || !trace_per_microbatch(v)) return 0;
-    TRY(scaled(ctx, v, 1.0 / trace_microbatches(ctx->s), out));
+    TRY(microbatch_scaled(ctx, v, 1.0 / trace_microbatches(ctx->s), out));
     return microbatch_sum(ctx, *out, out);
 }
 
@@ -134,9 +134,13 @@ rille_micro_batch_result(struct rille_tensor *t)
 const char *
 microbatch_ungraded(const struct node *n)
 {
-    const char *mean = "is not linear in a mean over the rows of the whole batch that depends on parameters; detach() "
-                       "the mean if it is a factor or a divisor, or use micro_batches = 1";
-    const char *rows = "selects values among the rows of the whole batch; use micro_batches = 1, or reduce over axis 1";
+    const char *mean = "is not linear in a mean over the rows of the whole batch that depends on parameters; use "
+                       "micro_batches = 1; detach() the mean if no gradient shall flow through it; or compute the loss "
+                       "in rille.per_micro_batch(fn) for the mean of the losses of the micro-batches";
+    const char *rows =
+        "selects values among the rows of the whole batch; use micro_batches = 1; reduce over axis 1; or "
+        "compute the loss in rille.per_micro_batch(fn) for the mean of the losses of the "
+        "micro-batches";
     int share = n->traced && n->per_piece && n->phase == PHASE_FORWARD ? n->out[0]->share : SHARE_WHOLE;
     return share == SHARE_FROM_MEANS ? mean : share == SHARE_MAX || share == SHARE_MIN ? rows : NULL;
 }

@@ -5,6 +5,8 @@
 
 #include "actors/session/core/call_context.h"
 
+/* Returns v * f. */
+int microbatch_scaled(const struct call_context *ctx, struct val *v, double f, struct val **out);
 /* Returns the sum of v over the micro-batches. Returns v itself if the step has no micro-batches, or v is computed
  * once per batch. */
 int microbatch_sum(const struct call_context *ctx, struct val *v, struct val **out);

@@ -166,8 +166,9 @@ find_nodes(struct sweep *w)
         if (n->accumulate)
             return fail(E_STATE,
                         "the loss is not a sum of the losses of %d micro-batches: %s (%s:%d) needs a sum over the rows "
-                        "of the whole batch that depends on parameters; detach() the sum if it is a divisor, or use "
-                        "micro_batches = 1",
+                        "of the whole batch that depends on parameters; use micro_batches = 1; detach() the sum if no "
+                        "gradient shall flow through it; or compute the loss in rille.per_micro_batch(fn) for "
+                        "the mean of the losses of the micro-batches",
                         trace_microbatches(w->ctx->s), reached_from(w, n), n->line.file ? n->line.file : "?",
                         n->line.line);
         const char *why = trace_microbatches(w->ctx->s) > 1 ? trace_ungraded(w->ctx->s, n) : NULL;

@@ -331,13 +331,16 @@ lua_trace_carries(lua_State *L)
     return 1;
 }
 
-/* rille._tracing(): returns whether a compiled step is being traced, and whether the planner chooses its layouts. */
+/* rille._tracing(): returns whether a compiled step is being traced, whether the planner chooses its
+ * layouts, and the number of micro-batches that the trace is for. */
 static int
 lua_tracing(lua_State *L)
 {
     lua_pushboolean(L, rille_tracing(shell_of(L)->session));
     lua_pushboolean(L, rille_planning(shell_of(L)->session));
-    return 2;
+    const struct graph *g = shell_of(L)->tracing;
+    lua_pushinteger(L, g && g->options.micro_batches ? g->options.micro_batches : 1);
+    return 3;
 }
 
 /* rille._step(key, record): runs a step. Calls record(), which records the updates of the step and returns a list

@@ -117,9 +117,11 @@ conditions_enter(lua_State *L)
 }
 
 int
-conditions_carried(lua_State *L)
+conditions_leave_whole(lua_State *L, int failed)
 {
-    return tell_list(L, "refuse_carried", false, 0);
+    int status = tell_list(L, "leave_whole", failed != 0, 0);
+    if (failed && status) lua_pop(L, 1);
+    return failed ? failed : status;
 }
 
 int

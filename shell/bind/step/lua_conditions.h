@@ -24,9 +24,10 @@ void conditions_none(lua_State *L); /* declares that the next trace depends on n
  * conditions_end after. failed: the function raised an error. Non-zero: an error is at the top. */
 int conditions_enter(lua_State *L);
 int conditions_end(lua_State *L, int failed);
-/* Checks that the function still has each tensor that the trace read, in the same place. Non-zero: an error is at the
+/* Ends the trace of the whole batch, after the function has returned or failed. Checks that the function still has each
+ * tensor that it read, in the same place, and puts back other values that it has changed. Non-zero: an error is at the
  * top. */
-int conditions_carried(lua_State *L);
+int conditions_leave_whole(lua_State *L, int failed);
 /* Sets the numbers that became live, where the traced function reads them: to the values of the former trace if
  * `former`, else to the present values. */
 void conditions_numbers(lua_State *L, bool former);

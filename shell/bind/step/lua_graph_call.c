@@ -259,7 +259,7 @@ find_batch_numbers(lua_State *L, const struct step_call *c)
     push_call(L, c);
     c->g->options = options;
     int failed = call_function(L, c, 0);
-    if (!failed) failed = conditions_carried(L);
+    failed = conditions_leave_whole(L, failed);
     if (!failed) rille_trace_returned(shell_of(L)->session);
     rille_trace_abort(shell_of(L)->session);
     if (failed && interrupts != shell_of(L)->ninterrupt) lua_error(L);
@@ -438,13 +438,15 @@ static bool
 begin_live(lua_State *L, struct step_call *c, int k)
 {
     luaL_checkstack(L, c->last + 8, "graph");
-    if (find_batch_numbers(L, c)) lua_pop(L, 1);
+    lua_settop(L, c->pattern);
     lua_getiuservalue(L, 1, 2);
     lua_rawgeti(L, -1, k + 1);
     lua_getfield(L, -1, "conditions");
     lua_replace(L, c->pattern + 1);
     lua_settop(L, c->pattern + 1);
-    return conditions_begin_live(L, c->pattern);
+    if (!conditions_begin_live(L, c->pattern)) return false;
+    if (find_batch_numbers(L, c)) lua_pop(L, 1);
+    return true;
 }
 
 /* Replaces trace k by a trace with live numbers, if only numbers have changed since trace k. Returns false if the
@@ -491,6 +493,7 @@ trace_like(lua_State *L, struct step_call *c, int k)
         if (interrupts != shell_of(L)->ninterrupt) lua_error(L);
     }
     conditions_none(L);
+    if (find_batch_numbers(L, c)) lua_pop(L, 1);
     if (trace_once(L, c, &made)) lua_error(L);
     return made;
 }
