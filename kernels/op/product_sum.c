@@ -79,7 +79,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 
 /* Texts of two GPU kernels: sums of parts of each line, and the sum of the parts. */
 static const char parts[] = BODY({
-    const bool centered = c->nin > 1 && !absent(&c->in[1]), weighted = c->nin > 2 && !absent(&c->in[2]);
+    const bool centered = !absent(&c->in[1]), weighted = !absent(&c->in[2]);
     keep(0, fold<sums>(0.0, [&](element i) {
              const real distance = centered ? x0(from + i) - x1(from + i) : x0(from + i);
              return weighted ? x2(from + i) * distance : distance * distance;
