@@ -40,10 +40,13 @@ end
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
 -- Returns the mean per channel of x, and the rounding error of this mean, which matters if the mean is far from 0. The
--- rounded mean cancels out of the layer's result, so it needs no gradient.
-local function center(x)
-  local exact = x:sum{axis = AXES, dtype = "f64"} / (x:numel() // x.shape[2])
+-- rounded mean cancels out of the layer's result, so it needs no gradient. In f32 the error follows from the mean in f64;
+-- in f64 it is the mean of the differences.
+local function center(x, across)
+  local n = x:numel() // x.shape[2]
+  local exact = x:sum{axis = AXES, dtype = "f64"} / n
   local mean = exact:to(x.dtype):detach()
+  if x.dtype == "f64" then return mean, (x - across(mean)):sum{axis = AXES} / n end
   return mean, (exact - mean):to(x.dtype)
 end
 
@@ -61,7 +64,7 @@ local function normalize(self, x)
   if not self.training then return normalized(wide(x) - across(self.running_mean), 0, wide(self.running_var)) end
   return rille.per_micro_batch(function()
     local n, x = x:numel() // channels, wide(x)
-    local mean, rest = center(x)
+    local mean, rest = center(x, across)
     local squares = rille._product_sum(x, across(mean), {axis = AXES}) -- of x - mean, in one pass over x
     local var = squares:reshape{channels} / n - rest:square()
     if n > 0 then
