@@ -91,7 +91,7 @@ static const char total[] = BODY({
 });
 
 static const struct line_pass passes[] = {
-    {.body = parts, .dims = reduced_dims, .keeps = 1, .parted = true},
+    {.body = parts, .dims = reduced_dims, .keeps = 1, .parted = true, .lanes = true},
     {.body = total, .dims = reduced_dims, .writes = 1},
     {NULL},
 };

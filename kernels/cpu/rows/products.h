@@ -18,7 +18,7 @@ product_operand(const struct kcall *k, int i)
 }
 
 /* Sets y to n products, in the compute type. x, a and y are contiguous. a NULL: the distances are squared. c NULL: 0.
- * c_moves: there is one element of c per element of x; false: one element of c for all. */
+ * c_moves: there is one element of c per element of x; false: c has a single element. */
 void products_set(enum compute type, int64_t n, const void *x, const void *a, const void *c, bool c_moves, void *y);
 /* Adds the sum of the products of each row to the row's entry of `sum`. Rows have n elements; apart: distance between
  * rows of x, and of a, elements. c: one element per row, c_apart elements from the next; NULL: 0. The position of an
