@@ -14,7 +14,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     struct val *da = b_div(b, dout[0], n->in[1]);
     if (b_wants(n, 0)) din[0] = b_sum_to(b, da, &n->in[0]->type);
-    if (b_wants(n, 1)) din[1] = b_neg(b, b_sum_to(b, b_mul(b, da, n->out[0]), &n->in[1]->type));
+    if (b_wants(n, 1)) din[1] = b_neg(b, b_sum_products(b, da, n->out[0], &n->in[1]->type));
 }
 
 const struct op op_div = {

@@ -161,7 +161,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, IN_X)) din[IN_X] = b_call2(b, &op_matmul, b_mul(b, dout[0], scale), centred);
     if (b_wants(n, IN_SCALE)) {
         struct val *y = b_call2(b, &op_matmul, x, b_transpose_last(b, centred));
-        din[IN_SCALE] = b_sum_to(b, b_mul(b, dout[0], y), &scale->type);
+        din[IN_SCALE] = b_sum_products(b, dout[0], y, &scale->type);
     }
 }
 

@@ -11,7 +11,7 @@ static void
 grad(struct build *b, const struct node *n, struct val *const *dout, struct val **din)
 {
     for (int i = 0; i < 2; i++)
-        if (b_wants(n, i)) din[i] = b_sum_to(b, b_mul(b, dout[0], n->in[1 - i]), &n->in[i]->type);
+        if (b_wants(n, i)) din[i] = b_sum_products(b, dout[0], n->in[1 - i], &n->in[i]->type);
 }
 
 static enum follow

@@ -91,7 +91,7 @@ through_dx(struct build *b, const struct node *n, struct val *x, struct val *h, 
     b_norm_grad(b, x, h, NULL, a, grad);
     struct val *du = grad[DX];
     if (b_wants(n, DY)) din[DY] = weight ? b_mul(b, du, weight) : du;
-    if (b_wants(n, WEIGHT)) din[WEIGHT] = b_sum_to(b, b_mul(b, dy, du), &weight->type);
+    if (b_wants(n, WEIGHT)) din[WEIGHT] = b_sum_products(b, dy, du, &weight->type);
     if (!b_wants(n, X)) return;
     struct val *xhat = b_norm_xhat(b, x, a), *r = b_norm_rstd(b, x, a);
     struct val *m = b_norm_mean(b, b_mul(b, u, xhat), a), *hm = b_norm_mean(b, b_mul(b, h, xhat), a);

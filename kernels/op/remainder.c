@@ -95,7 +95,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
     if (b_wants(n, 0)) din[0] = b_sum_to(b, dout[0], &n->in[0]->type);
     if (!b_wants(n, 1)) return;
     struct val *q = b_call2(b, &op_floor_divide, n->in[0], n->in[1]);
-    din[1] = b_neg(b, b_sum_to(b, b_mul(b, dout[0], q), &n->in[1]->type));
+    din[1] = b_neg(b, b_sum_products(b, dout[0], q, &n->in[1]->type));
 }
 
 static int

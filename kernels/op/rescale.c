@@ -107,7 +107,7 @@ grad(struct build *b, const struct node *n, struct val *const *dout, struct val 
 {
     const struct type *x = &n->in[X]->type, *f = &n->in[F]->type;
     if (b_wants(n, X)) din[X] = b_cast(b, b_mul(b, dout[0], n->in[F]), x->dtype);
-    if (b_wants(n, F)) din[F] = b_cast(b, b_sum_to(b, b_mul(b, dout[0], n->in[X]), f), f->dtype);
+    if (b_wants(n, F)) din[F] = b_cast(b, b_sum_products(b, dout[0], n->in[X], f), f->dtype);
 }
 
 static const struct kernel_variant variants[] = {{"simd", .dense_in = true, .run = run}, {NULL}};

@@ -13,6 +13,8 @@ local layout = require "rille.base.layout"
 local Module = require "rille.nn.base.module"
 local start = require "rille.nn.base.start"
 
+local AXES <const> = {0, 2, 3} -- of a batch; a channel has one mean
+
 local BatchNorm2d = Module:extend("nn.BatchNorm2d")
 
 function BatchNorm2d:init(channels, options)
@@ -37,13 +39,15 @@ end
 -- Casts x to f32 if its dtype has 16 bits.
 local function wide(x) return (x.dtype == "bf16" or x.dtype == "f16") and x:to("f32") or x end
 
--- Returns x minus its mean per channel, this mean, and the mean of the differences per channel. The mean of the
--- differences is the rounding error of the first mean, which matters if the first mean is far from 0. The first mean
--- cancels out of the layer's result, so it needs no gradient.
-local function centered(x, across)
-  local mean = x:mean{axis = {0, 2, 3}}:detach()
-  local near = wide(x) - across(mean)
-  return near, mean, near:mean{axis = {0, 2, 3}}
+-- Returns the mean per channel of x, and the rounding error of this mean, which matters if the mean is far from 0. The
+-- rounded mean cancels out of the layer's result, so it needs no gradient. In f32 the error follows from the mean in f64;
+-- in f64 it is the mean of the differences.
+local function center(x, across)
+  local n = x:numel() // x.shape[2]
+  local exact = x:sum{axis = AXES, dtype = "f64"} / n
+  local mean = exact:to(x.dtype):detach()
+  if x.dtype == "f64" then return mean, (x - across(mean)):sum{axis = AXES} / n end
+  return mean, (exact - mean):to(x.dtype)
 end
 
 local told -- true: the warning about micro-batches was printed
@@ -70,14 +74,15 @@ local function normalize(self, x)
   if not self.training then return normalized(wide(x) - across(self.running_mean), 0, wide(self.running_var)) end
   tell_micro_batches(self)
   return rille.per_micro_batch(function()
-    local n = x:numel() // channels
-    local near, mean, rest = centered(x, across)
-    local var = near:square():mean{axis = {0, 2, 3}} - rest:square()
+    local n, x = x:numel() // channels, wide(x)
+    local mean, rest = center(x, across)
+    local squares = rille._product_sum(x, across(mean), {axis = AXES}) -- of x - mean, in one pass over x
+    local var = squares:reshape{channels} / n - rest:square()
     if n > 0 then
       follow(self.running_mean, mean + rest, self.momentum)
       follow(self.running_var, var * (n / math.max(n - 1, 1)), self.momentum)
     end
-    return normalized(near, rest, var)
+    return normalized(x - across(mean), rest, var)
   end)
 end
 

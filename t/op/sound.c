@@ -141,6 +141,7 @@ static const struct reason {
     {"attention_grad", "B, B, P, *, B, P -> P, P, B, *", NULL,
      "the gradient of values does not depend on the values: if partial values pass, all results are partial"},
     {"moments_of", "*", NULL, "x is used only for its gradient, and codes are always replicated"},
+    {"product_sum", "P, P, B -> P", NULL, "c is a mean, which is complete"},
     {"recurrence_grad", "*P*", NULL,
      "gradients are linear in dhs and dcs, and `before` copies hs: partial values pass to one kind of results only"},
     {"norm_grad", "B, B, P -> P, B, B", NULL, "gradients of weight and bias do not depend on the weight"},

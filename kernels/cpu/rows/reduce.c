@@ -22,11 +22,13 @@
 
 #include "kernels/cpu/base/convert.h"
 #include "kernels/cpu/rows/fold.h"
+#include "kernels/cpu/rows/products.h"
 #include "runtime/base/simd.h"
 #include "kernels/cpu/base/team.h"
 #include "runtime/base/stop.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, FAR = 1 << 24, BROUGHT = 4 };
 /* Limits in elements. SHORT: a row that is reduced counts as short if it has fewer elements. NARROW: rows that
@@ -34,8 +36,6 @@ enum { BLOCK = 4096, LANES = 64, FEW = 16, CHUNK = 1 << 16, MOST_CHUNKS = 1024, 
 enum { SHORT = 16, NARROW = 256 };
 enum { ABREAST = 4, SHORT_ROW = 256 };
 enum { GRAIN = 32768 }; /* minimum number of elements per thread */
-
-/* ---- reference ---- */
 
 /* Return the new value of accumulator a, after element x is combined with it. */
 INLINE double
@@ -102,46 +102,6 @@ INLINE int32_t
 narrow_min(int32_t a, int32_t x)
 {
     return x < a ? x : a;
-}
-
-static double
-combine_f(enum reduce r, double a, double x)
-{
-    if (r == RED_SUM) return real_sum(a, x);
-    if (r == RED_PROD) return real_prod(a, x);
-    return r == RED_MAX ? real_max(a, x) : real_min(a, x);
-}
-
-static int64_t
-combine_i(enum reduce r, int64_t a, int64_t x)
-{
-    if (r == RED_SUM) return int_sum(a, x);
-    if (r == RED_PROD) return int_prod(a, x);
-    return r == RED_MAX ? int_max(a, x) : int_min(a, x);
-}
-
-int
-reduce_ref(const struct kcall *k)
-{
-    enum reduce r = k->call->op->host.folds;
-    const struct view *x = &k->in[0], *y = &k->out[0];
-    int64_t n = view_numel(x), m = view_numel(y);
-    for (int64_t i = 0; i < m; i++)
-        if (y->dtype == DT_F64)
-            ((double *)y->data)[i] = reduce_start_f(r);
-        else
-            ((int64_t *)y->data)[i] = reduce_start_i(r, k->call->out[0].dtype);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t to = reduced_index(k, i);
-        if (y->dtype == DT_F64) {
-            double *a = (double *)y->data + to;
-            *a = combine_f(r, *a, elem_get_f(x->dtype, x->data, i));
-        } else {
-            int64_t *a = (int64_t *)y->data + to;
-            *a = combine_i(r, *a, elem_get_i(x->dtype, x->data, i));
-        }
-    }
-    return 0;
 }
 
 /* ---- loops over a block ---- */
@@ -349,6 +309,10 @@ struct reduction {
     struct loop kept[MAX_DIM], gone[MAX_DIM], row;
     int nkept, ngone;
     bool row_gone, far; /* row_gone: the row is reduced; far: the operand is larger than the caches */
+    bool in_place;      /* true: rows are contiguous and have the compute type, so they are read in place */
+    /* Products are reduced (products.h), not elements of x. a and c are NULL if they are absent. */
+    bool products;
+    const char *a, *c;
     /* number of elements of a row (if it is not reduced) that are computed together, at most BLOCK */
     int64_t piece;
 };
@@ -446,11 +410,54 @@ start_accumulator(const struct reduction *p, int64_t n, void *accumulator)
         FILL(double, reduce_start_f(p->reduce));
 }
 
-/* Returns true if blocks of the operand can be read in place. */
+/* Returns true if blocks of the reduced elements are in memory already. Products are not. */
 static bool
 lies_ready(const struct reduction *p)
 {
-    return p->row.in == 1 && p->in == compute_dtype(p->type);
+    return p->in_place && !p->products;
+}
+
+/* Returns the offset of the element of c that belongs to offset `in` of x. */
+static int64_t
+center_at(const struct reduction *p, int64_t in)
+{
+    int64_t at = p->row_gone ? 0 : in / p->row.in % p->row.size * p->row.out;
+    for (int k = 0; k < p->nkept; k++) at += in / p->kept[k].in % p->kept[k].size * p->kept[k].out;
+    return at;
+}
+
+/* Loads the n elements of c for the elements of x from offset `in` on: in a kept row one per element, and again from
+ * the row's first element where n elements are several complete rows; in a reduced row only one. */
+static void
+load_center(const struct reduction *p, int64_t in, int64_t n, char *c)
+{
+    size_t unit = compute_bytes(p->type);
+    int64_t have = p->row_gone ? 1 : MIN(n, p->row.size);
+    block_load(p->type, p->in, p->c + center_at(p, in) * (int64_t)p->in_bytes, p->row.out, have, c);
+    for (int64_t more; !p->row_gone && have < n; have += more) {
+        more = MIN(have, n - have);
+        memcpy(c + (size_t)have * unit, c, (size_t)more * unit);
+    }
+}
+
+/* Sets y to n products, from offset `in` of x on. */
+static void
+load_products(const struct reduction *p, int64_t in, int64_t n, char *y)
+{
+    enum { PIECE = 512 };
+    double x[PIECE], a[PIECE], c[PIECE];
+    int64_t bytes = (int64_t)p->in_bytes, unit = (int64_t)compute_bytes(p->type), step = p->row.in;
+    for (int64_t i = 0, some; i < n; i += some) {
+        const char *of_x = p->x + (in + i * step) * bytes, *of_a = p->a ? p->a + (in + i * step) * bytes : NULL;
+        some = MIN(n - i, PIECE);
+        if (!p->in_place) {
+            block_load(p->type, p->in, of_x, step, some, x);
+            if (of_a) block_load(p->type, p->in, of_a, step, some, a);
+            of_x = (char *)x, of_a = of_a ? (char *)a : NULL;
+        }
+        if (p->c) load_center(p, in + i * step, some, (char *)c);
+        products_set(p->type, some, of_x, of_a, p->c ? c : NULL, !p->row_gone, y + i * unit);
+    }
 }
 
 /* Returns a block of n <= BLOCK elements of the operand, from offset `in` on: in place if possible, else converted
@@ -460,6 +467,10 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
 {
     const char *x = p->x + in * (int64_t)p->in_bytes;
     if (lies_ready(p)) return x;
+    if (p->products) {
+        load_products(p, in, n, buffer);
+        return buffer;
+    }
     block_load(p->type, p->in, x, p->row.in, n, buffer);
     return buffer;
 }
@@ -469,7 +480,7 @@ block_at(const struct reduction *p, int64_t in, int64_t n, void *buffer)
 static bool
 add_halves(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int64_t n, void *buffer)
 {
-    if (!dtype_is_half(p->in) || p->reduce != RED_SUM || p->row.in != 1) return false;
+    if (!dtype_is_half(p->in) || p->reduce != RED_SUM || p->row.in != 1 || p->products) return false;
     return fold_halves(p->in, (const uint16_t *)(const void *)p->x + in, apart, rows, n, buffer);
 }
 
@@ -526,12 +537,27 @@ join_all(const struct reduction *p, int64_t rows, int64_t apart, int64_t in, int
     return true;
 }
 
+/* Folds n elements of each of several reduced rows: the first row from offset `in` on, the others `apart` elements from
+ * the row before. Rows that cannot be read in place have at most BLOCK elements and are folded one at a time. */
+static void
+fold_elements(const struct reduction *p, int64_t in, int64_t apart, int64_t rows, int64_t n, void *buffer, void *to)
+{
+    size_t at = (size_t)in * p->in_bytes;
+    if (!p->products || !p->in_place) {
+        p->f.fold(block_at(p, in, n, buffer), apart, rows, n, to);
+        return;
+    }
+    int64_t c = center_at(p, in), c_apart = p->nkept ? p->kept[p->nkept - 1].out : 0;
+    products_fold(p->type, rows, n, apart, p->x + at, p->a ? p->a + at : NULL,
+                  p->c ? p->c + (size_t)c * p->in_bytes : NULL, c_apart, to);
+}
+
 /* Folds a reduced row that starts at offset `in`. Returns false if the run was stopped. */
 static bool
 fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulator)
 {
     _Alignas(64) double buffer[BLOCK];
-    int64_t block = lies_ready(p) ? CHUNK : BLOCK;
+    int64_t block = p->in_place ? CHUNK : BLOCK;
     for (int64_t i = 0; i < p->row.size; i += block) {
         int64_t n = MIN(p->row.size - i, block);
         if (stop_after(since, n * 8)) return false;
@@ -541,7 +567,7 @@ fold_row(const struct reduction *p, int64_t in, int64_t *since, void *accumulato
             if (!add_halves(p, rows, LANES, at + done, LANES, (float *)buffer + columns)) break;
         }
         if (done) p->f.fold(buffer, 0, 1, columns, accumulator);
-        if (done < n) p->f.fold(block_at(p, at + done * p->row.in, n - done, buffer), 0, 1, n - done, accumulator);
+        if (done < n) fold_elements(p, at + done * p->row.in, 0, 1, n - done, buffer, accumulator);
     }
     return true;
 }
@@ -581,7 +607,7 @@ kept_at(const struct reduction *p, int64_t i, int64_t *at, int64_t *in, int64_t 
 static bool
 fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, void *accumulator)
 {
-    bool ready = lies_ready(p) && p->row.size <= CHUNK && (p->ngone == 0 || p->gone[p->ngone - 1].in > apart);
+    bool ready = p->in_place && p->row.size <= CHUNK && (p->ngone == 0 || p->gone[p->ngone - 1].in > apart);
     int64_t at[MAX_DIM] = {0}, out = 0, since = 0, most = ready ? MAX(CHUNK / p->row.size, 1) : 1;
     start_accumulator(p, n, accumulator);
     do {
@@ -593,7 +619,7 @@ fold_rows_of(const struct reduction *p, int64_t n, int64_t apart, int64_t in, vo
             else if (stop_after(&since, some * p->row.size * 8))
                 return false;
             else
-                p->f.fold(p->x + (in + k * apart) * (int64_t)p->in_bytes, apart, some, p->row.size, to);
+                fold_elements(p, in + k * apart, apart, some, p->row.size, NULL, to);
         }
     } while (ready && advance_loop(p->gone, p->ngone, at, &in, &out));
     return true;
@@ -696,30 +722,59 @@ reduce_accepts(const struct kcall *k)
     return view_is_dense(&k->out[0]);
 }
 
+/* Completes the description p of a reduction, which has its operands, and computes it. */
+static int
+run_reduction(const struct kcall *k, struct reduction *p)
+{
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    p->x = x->data;
+    p->y = y->data;
+    p->in = x->dtype;
+    p->out = y->dtype;
+    p->in_bytes = dtype_bytes(p->in);
+    p->out_bytes = dtype_bytes(p->out);
+    p->type = compute_narrow(p->in) ? COMP_I32 : compute_of(p->in);
+    p->wide = wide(p->type, p->reduce);
+    p->wide_bytes = compute_bytes(p->wide);
+    p->f = loops_of[p->type][p->reduce];
+    p->far = view_numel(x) * (int64_t)p->in_bytes > FAR;
+    if (view_numel(x) == 0) {
+        fill_neutral(p, y);
+        return 0;
+    }
+    plan_reduction(p, k);
+    p->in_place = p->row.in == 1 && p->in == compute_dtype(p->type);
+    if (p->nkept == 0 && p->ngone == 0 && p->row_gone && p->row.size >= 2 * CHUNK)
+        reduce_one(p, k->threads);
+    else
+        reduce_each(p, k->threads, view_numel(x));
+    return 0;
+}
+
 static int
 reduce_run(const struct kcall *k, const void *state)
 {
     UNUSED(state);
-    enum reduce r = k->call->op->host.folds;
-    const struct view *x = &k->in[0], *y = &k->out[0];
-    struct reduction p = {.x = x->data, .y = y->data, .in = x->dtype, .out = y->dtype, .reduce = r};
-    p.in_bytes = dtype_bytes(p.in);
-    p.out_bytes = dtype_bytes(p.out);
-    p.type = compute_narrow(p.in) ? COMP_I32 : compute_of(p.in);
-    p.wide = wide(p.type, r);
-    p.wide_bytes = compute_bytes(p.wide);
-    p.f = loops_of[p.type][r];
-    p.far = view_numel(x) * (int64_t)p.in_bytes > FAR;
-    if (view_numel(x) == 0) {
-        fill_neutral(&p, y);
-        return 0;
-    }
-    plan_reduction(&p, k);
-    if (p.nkept == 0 && p.ngone == 0 && p.row_gone && p.row.size >= 2 * CHUNK)
-        reduce_one(&p, k->threads);
-    else
-        reduce_each(&p, k->threads, view_numel(x));
-    return 0;
+    return run_reduction(k, &(struct reduction){.reduce = k->call->op->host.folds});
+}
+
+static int
+products_run(const struct kcall *k, const void *state)
+{
+    UNUSED(state);
+    const struct view *a = product_operand(k, PRODUCT_A), *c = product_operand(k, PRODUCT_C);
+    return run_reduction(
+        k, &(struct reduction){.reduce = RED_SUM, .products = true, .a = a ? a->data : NULL, .c = c ? c->data : NULL});
+}
+
+static bool
+products_accepts(const struct kcall *k)
+{
+    for (int i = 1; i < k->call->nin; i++)
+        if (k->in[i].dtype != DT_NONE && k->in[i].dtype != k->in[0].dtype) return false;
+    return view_is_dense(&k->out[0]);
 }
 
 const struct kernel_variant reduce_variants[] = {{"simd", .accepts = reduce_accepts, .run = reduce_run}, {NULL}};
+const struct kernel_variant reduce_products[] = {
+    {"simd", .dense_in = true, .accepts = products_accepts, .run = products_run}, {NULL}};

@@ -9,8 +9,9 @@
 #include "runtime/graph/op.h"
 #include "kernels/cpu/rows/reduced.h"
 
-/* Reference and kernel variants of operators whose records specify a reduction (folds). */
-int reduce_ref(const struct kcall *k);
+/* Kernel variants of operators whose records specify a reduction (folds); reduce_ref() is their reference. */
 extern const struct kernel_variant reduce_variants[];
+/* Variants of sums of products (products.h); attribute 0 is `axis`, and results keep the reduced dimensions. */
+extern const struct kernel_variant reduce_products[];
 
 #endif

@@ -1,4 +1,4 @@
-/* reduced.c - the reduced dimensions of a call, and the identity of each reduction. */
+/* reduced.c - the reduced dimensions of a call, the identity of each reduction, and the reference of reductions. */
 #include "kernels/cpu/rows/reduced.h"
 
 #include "runtime/base/error.h"
@@ -92,7 +92,7 @@ reduces_split(const struct call *c)
 void
 reduced_strides(const struct kcall *k, int64_t *stride)
 {
-    bool gone[MAX_DIM], keepdim = k->call->attr[KEEPDIM].i;
+    bool gone[MAX_DIM], keepdim = k->out[0].ndim == k->in[0].ndim;
     reduced_dims(k->call, gone);
     for (int d = 0, o = 0; d < k->in[0].ndim; d++) {
         stride[d] = gone[d] ? 0 : k->out[0].stride[o];
@@ -108,4 +108,46 @@ reduced_index(const struct kcall *k, int64_t i)
     reduced_strides(k, stride);
     for (int d = x->ndim - 1; d >= 0; i /= x->dim[d--]) to += i % x->dim[d] * stride[d];
     return to;
+}
+
+/* ---- the reference ---- */
+
+static double
+combine_f(enum reduce r, double a, double x)
+{
+    if (r == RED_SUM) return a + x;
+    if (r == RED_PROD) return a * x;
+    return x != x || (r == RED_MAX ? x > a : x < a) ? x : a;
+}
+
+static int64_t
+combine_i(enum reduce r, int64_t a, int64_t x)
+{
+    if (r == RED_SUM) return (int64_t)((uint64_t)a + (uint64_t)x);
+    if (r == RED_PROD) return (int64_t)((uint64_t)a * (uint64_t)x);
+    return (r == RED_MAX ? x > a : x < a) ? x : a;
+}
+
+int
+reduce_ref(const struct kcall *k)
+{
+    enum reduce r = k->call->op->host.folds;
+    const struct view *x = &k->in[0], *y = &k->out[0];
+    int64_t n = view_numel(x), m = view_numel(y);
+    for (int64_t i = 0; i < m; i++)
+        if (y->dtype == DT_F64)
+            ((double *)y->data)[i] = reduce_start_f(r);
+        else
+            ((int64_t *)y->data)[i] = reduce_start_i(r, k->call->out[0].dtype);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = reduced_index(k, i);
+        if (y->dtype == DT_F64) {
+            double *a = (double *)y->data + to;
+            *a = combine_f(r, *a, elem_get_f(x->dtype, x->data, i));
+        } else {
+            int64_t *a = (int64_t *)y->data + to;
+            *a = combine_i(r, *a, elem_get_i(x->dtype, x->data, i));
+        }
+    }
+    return 0;
 }

@@ -1,4 +1,5 @@
-/* reduced.h - reduced dimensions of a call, and the identity of each reduction. Pure; any thread. */
+/* reduced.h - reduced dimensions of a call, the identity of each reduction, and the reference of reductions. Any
+ * thread: calls keep no state. */
 #ifndef RILLE_KERNELS_CPU_ROWS_REDUCED_H
 #define RILLE_KERNELS_CPU_ROWS_REDUCED_H
 
@@ -23,5 +24,7 @@ int64_t reduced_index(const struct kcall *k, int64_t i);
 /* Return the identity of a reduction: 0, 1, or the least or greatest value of the result's dtype. */
 double reduce_start_f(enum reduce r);
 int64_t reduce_start_i(enum reduce r, enum dtype d);
+/* Implements ref() for operators whose records specify a reduction (folds). */
+int reduce_ref(const struct kcall *k);
 
 #endif

@@ -1,11 +1,13 @@
 /* build.c - implements the helpers of build.h. */
 #include "kernels/op/base/op_impl.h"
 
+#include "kernels/cpu/eltwise/tile.h"
+
 #include <string.h>
 
 extern const struct op op_add, op_cast, op_cos, op_div, op_eq, op_exp, op_exp_sum, op_expand, op_line_sum, op_log,
-    op_logical_or, op_matmul, op_max, op_mul, op_ne, op_neg, op_permute, op_reshape, op_sigmoid, op_sign, op_sin,
-    op_slice, op_square, op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
+    op_logical_or, op_matmul, op_max, op_mul, op_ne, op_neg, op_permute, op_product_sum, op_reshape, op_sigmoid,
+    op_sign, op_sin, op_slice, op_square, op_stop_gradient, op_sub, op_sum, op_transpose, op_where;
 
 struct val *
 b_call(struct build *b, const struct op *op, int nin, struct val *const *in, const struct attr *attr)
@@ -405,16 +407,61 @@ b_transpose_last(struct build *b, struct val *x)
 
 /* ---- building the gradients of broadcasting and of reductions ---- */
 
+/* Sets axes to the dimensions of a tensor of type y along which a tensor of type t was repeated. Returns their number.
+ */
+static int
+summed_axes(const struct type *y, const struct type *t, int64_t *axes)
+{
+    int n = 0, more = y->ndim - t->ndim;
+    for (int d = 0; d < y->ndim; d++)
+        if (d < more || (t->dim[d - more] == 1 && y->dim[d] != 1)) axes[n++] = d;
+    return n;
+}
+
 struct val *
 b_sum_to(struct build *b, struct val *g, const struct type *t)
 {
     if (!g) return NULL;
     int64_t axes[MAX_DIM];
-    int n = 0, more = g->type.ndim - t->ndim;
-    for (int d = 0; d < g->type.ndim; d++)
-        if (d < more || (t->dim[d - more] == 1 && g->type.dim[d] != 1)) axes[n++] = d;
+    int n = summed_axes(&g->type, t, axes), more = g->type.ndim - t->ndim;
     if (n > 0) g = b_sum(b, g, axes, n, n > more); /* b_sum has dropped the leading dimensions */
     return b_cast(b, b_reshape(b, g, t->ndim, t->dim), t->dtype);
+}
+
+/* Sets *x and *c if *x is the distance of a tensor from a tensor c that has size 1 in the dimensions `axes`, and is not
+ * computed yet. A sum of products then needs the distances nowhere in memory. */
+static void
+find_center(struct val **x, struct val **c, const int64_t *axes, int naxes)
+{
+    const struct node *n = (*x)->node;
+    if (!n || n->op->eltwise.tile != TILE_SUB || (*x)->store || n->state != NODE_NEW) return;
+    struct val *from = n->in[0], *center = n->in[1];
+    if (from->is_number || center->is_number || n->want[0] != from->layout || from->layout != (*x)->layout) return;
+    if (from->type.dtype != (*x)->type.dtype || center->type.dtype != (*x)->type.dtype) return;
+    struct type narrow = (*x)->type;
+    for (int i = 0; i < naxes; i++) narrow.dim[axes[i]] = 1;
+    if (!shape_equal(&from->type, &(*x)->type) || !shape_equal(&center->type, &narrow)) return;
+    *x = from;
+    *c = center;
+}
+
+struct val *
+b_sum_products(struct build *b, struct val *g, struct val *x, const struct type *t)
+{
+    if (!g || !x) return NULL;
+    const struct type *y = &g->type;
+    bool one_pass = !g->is_number && !x->is_number && (y->dtype == DT_F32 || y->dtype == DT_F64) &&
+                    x->type.dtype == y->dtype && shape_equal(&x->type, y);
+    int64_t axes[MAX_DIM];
+    int n = summed_axes(y, t, axes);
+    if (!one_pass || n == 0) return b_sum_to(b, b_mul(b, g, x), t);
+    struct attr attr[OP_ATTR];
+    struct val *c = NULL;
+    find_center(&x, &c, axes, n);
+    op_attr_defaults(&op_product_sum, attr);
+    attr_ints(&op_product_sum, attr, "axis", n, axes);
+    struct val *sum = b_call(b, &op_product_sum, 3, (struct val *[]){x, c, g}, attr);
+    return b_cast(b, b_reshape(b, sum, t->ndim, t->dim), t->dtype);
 }
 
 struct val *

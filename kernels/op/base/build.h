@@ -67,6 +67,8 @@ struct val *b_squeeze(struct build *b, struct val *x, const int64_t *axes, int n
 
 /* Sums g over the dimensions that an operand of type t was broadcast along; the result has t's shape and dtype. */
 struct val *b_sum_to(struct build *b, struct val *g, const struct type *t);
+/* Returns b_sum_to(g * x). For f32 and f64, one pass reads g and x, and the products are not stored. */
+struct val *b_sum_products(struct build *b, struct val *g, struct val *x, const struct type *t);
 /* Repeats y to the shape of n's operand. n is a reduction with attributes 0 (axis) and 1 (keepdim); y has the shape
  * of n's result. */
 struct val *b_unreduce(struct build *b, const struct node *n, struct val *y);

@@ -771,6 +771,9 @@ op_open_loaded(lua_State *L)
 void
 op_open(lua_State *L)
 {
+    /* hidden operators that Rille's Lua code calls */
+    static const char *const inner[] = {"square_sum",    "product_sum",   "rescale",   "shift",
+                                        "expert_matmul", "expert_blocks", "recurrence"};
     const struct rille_op *op;
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &operators);
@@ -780,16 +783,9 @@ op_open(lua_State *L)
     lua_setfield(L, -3, "_update");
     lua_pushcfunction(L, op_update_to);
     lua_setfield(L, -3, "_update_to");
-    op_push(L, "square_sum");
-    lua_setfield(L, -3, "_square_sum");
-    op_push(L, "rescale");
-    lua_setfield(L, -3, "_rescale");
-    op_push(L, "shift");
-    lua_setfield(L, -3, "_shift");
-    op_push(L, "expert_matmul");
-    lua_setfield(L, -3, "_expert_matmul");
-    op_push(L, "expert_blocks");
-    lua_setfield(L, -3, "_expert_blocks");
-    op_push(L, "recurrence");
-    lua_setfield(L, -3, "_recurrence");
+    for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
+        lua_pushfstring(L, "_%s", inner[i]);
+        op_push(L, inner[i]);
+        lua_settable(L, -4);
+    }
 }
