@@ -158,9 +158,9 @@ last_check(const struct lower *l)
     return i;
 }
 
-/* Returns true if root k may overwrite the variable that it updates. If a node behind the update may fail, the root gets
- * new buffers, so that the variable keeps its old value after a failure. Example: two models in one step, where the
- * update of the first one precedes the loss of the second one. last: the last node that may fail. */
+/* Returns true if root k may overwrite the variable that it updates. If a node behind the update may fail, the root
+ * gets new buffers, so that the variable keeps its old value after a failure. Example: two models in one step, where
+ * the update of the first one precedes the loss of the second one. last: the last node that may fail. */
 static bool
 may_overwrite(const struct program *g, int32_t k, int32_t last)
 {

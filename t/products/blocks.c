@@ -10,8 +10,8 @@
 
 #include <float.h>
 
-/* BLOCKS: maximum length of a row in blocks: a chunk of the product, and a bit more. COUNT: rows of x: every number of rows that
- * are multiplied together. */
+/* BLOCKS: maximum length of a row in blocks: a chunk of the product, and a bit more. COUNT: rows of x: every number of
+ * rows that are multiplied together. */
 enum { BLOCKS = 9, BYTES = 210, COUNT = 15 };
 
 static uint64_t noise = 1;
@@ -147,12 +147,14 @@ test_ranges(const char *name, const int *scale)
             blocks_multiply(ROWS, rows, (uint8_t *)w, lo, hi, (float *[]){some[0], some[1], some[2]});
             for (int i = 0; i < ROWS; i++)
                 for (int j = 0; j < 2 * LANES; j++)
-                    good = good && (j >= lo && j < hi ? !memcmp(&some[i][j], &all[i][j], sizeof(float)) : isnan(some[i][j]));
+                    good = good &&
+                           (j >= lo && j < hi ? !memcmp(&some[i][j], &all[i][j], sizeof(float)) : isnan(some[i][j]));
         }
     ok(good, "%s: each range of weights has the same results, and writes no other number", name);
     float value[MOST];
     c->block((uint8_t *)w, value);
-    ok(value[5] == 0 ? isnan(all[1][0]) : isinf(all[1][0]), "%s: a row with an infinity is multiplied by decoded weights", name);
+    ok(value[5] == 0 ? isnan(all[1][0]) : isinf(all[1][0]),
+       "%s: a row with an infinity is multiplied by decoded weights", name);
     for (int i = 0; i < ROWS; i++) free(rows[i]);
 }
 

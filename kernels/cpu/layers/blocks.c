@@ -4,8 +4,9 @@
  * a low 16-bit number, and both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So
  * results are as exact as with decoded weights. With 8-bit numbers, as in llama.cpp, an element of x would change
  * by up to 2^-8 of the largest of the 32 elements, and greedy decoding would produce other texts. A vector has a lane
- * for each of 8 or 16 rows of weights: the rows of x share the unpacked blocks, and sums need no additions across lanes.
- * Weights of other types are decoded to f32 block by block, and so are all weights for rows with infinities or NaN.
+ * for each of 8 or 16 rows of weights: the rows of x share the unpacked blocks, and sums need no additions across
+ * lanes. Weights of other types are decoded to f32 block by block, and so are all weights for rows with infinities or
+ * NaN.
  *
  * More rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
  * compares speeds. */
@@ -55,8 +56,8 @@ struct rounded {
     const struct product *product; /* multiplies the row by weights; NULL: weights are decoded */
     int64_t nblock;
     const float *x;
-    int16_t *high, *low;   /* each four elements are stored in the order 0, 2, 1, 3, in which weights are unpacked */
-    float *scale, *sum; /* of each GROUP elements */
+    int16_t *high, *low; /* each four elements are stored in the order 0, 2, 1, 3, in which weights are unpacked */
+    float *scale, *sum;  /* of each GROUP elements */
 };
 
 /* Rounds GROUP elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements

@@ -19,7 +19,8 @@ const struct coding *blocks_coding(const struct call *c);
 /* A row of x for a product with few rows, rounded as blocks.c describes. */
 enum { BLOCKS_FEW = 128 };
 struct rounded;
-/* Returns the maximum number of rows, at most BLOCKS_FEW, whose product with weights of type c is fastest in this way. */
+/* Returns the maximum number of rows, at most BLOCKS_FEW, whose product with weights of type c is fastest in this way.
+ */
 int blocks_few(const struct coding *c);
 size_t blocks_rounded_bytes(int64_t k);
 /* Rounds a row of k elements. scratch: blocks_rounded_bytes(k) bytes, which hold the result. */
