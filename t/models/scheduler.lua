@@ -81,6 +81,27 @@ for kind in tap.sorted(sizes) do
   end)
 end
 
+tap.group("a failed step", function()
+  local m = new("llama")
+  local want, s = alone(m), m:scheduler{slots = 2, chunk = 4, length = 48}
+  local texts = {}
+  for k = 1, 3 do texts[k] = s:add(jobs[k][1], jobs[k][2]) end
+  for _ = 1, 4 do s:step() end
+  s.reader.writer.next, s.reader.writer.next_of = nil, nil
+  tap.fails(function() s:step() end, {}, "a step fails")
+  local other = m:scheduler{slots = 2, chunk = 4, length = 48}
+  local inner = other.reader.writer
+  local first = inner.next_of
+  inner.next_of = function(ids, at, last, ...) return first(ids, at, last and last + 1000, ...) end
+  local text = other:add(jobs[1][1], jobs[1][2])
+  tap.fails(function() other:step() end, {}, "a step fails behind the update of the cache")
+  inner.next_of = first
+  while not text.ended do other:step() end
+  tap.is(text.ids, want[1], "the text goes on in a new cache")
+  while s.running > 0 do s:step() end
+  for k = 1, 3 do tap.is(texts[k].ids, want[k], ("text %d goes on after the failure"):format(k)) end
+end)
+
 tap.group("a draft saves passes", function()
   local m = new("llama")
   local s = m:scheduler{slots = 1, draft = m, draft_tokens = 4}

@@ -32,14 +32,25 @@ function Reader:forget()
   for s = 1, self.n do self.known[s] = {} end
 end
 
--- Fetches new compiled steps, and declares the slots empty, if the model's structure or layouts have changed.
-function Reader:refresh()
-  if writer.is_current(self.model, self.writer) then return end
-  self.writer, self.kept = writer.take(self.model, self.n, self.room, self.where), {}
+-- Fetches new compiled steps with an empty cache, and declares the slots empty.
+local function renew(self)
+  self.writer, self.kept, self.failed = writer.take(self.model, self.n, self.room, self.where), {}, false
   self:forget()
 end
 
-function Reader:close() writer.give_back(self.model, self.writer) end
+-- Renews the reader if the model's structure or layouts have changed.
+function Reader:refresh()
+  if not writer.is_current(self.model, self.writer) then renew(self) end
+end
+
+-- Renews the reader if a pass has failed, because the cache is then only partly written.
+function Reader:recover()
+  if self.failed then renew(self) end
+end
+
+function Reader:close()
+  if not self.failed then writer.give_back(self.model, self.writer) end
+end
 
 -- Returns the length of the longest common prefix of a slot's contents and a text, in ids.
 function Reader:common(s, ids)
@@ -207,6 +218,7 @@ end
 function Reader:pass(feeds, scored, more)
   more = more or {}
   local out, short = {}, {}
+  self.failed = true
   for s, feed in pairs(feeds) do
     if feed.count > scored + 1 and not more.whole then
       pass_of(self, {[s] = feed}, scored, more, out)
@@ -215,6 +227,7 @@ function Reader:pass(feeds, scored, more)
     end
   end
   if next(short) then pass_of(self, short, scored, more, out) end
+  self.failed = false
   remember(self, feeds)
   return out
 end
