@@ -149,15 +149,24 @@ node_may_fail(const struct lower *l, int32_t i)
     return l->checks[i] || (g->find_nan && !(g->node[i].op->flags & (OP_UPDATE | OP_MOVE)));
 }
 
-/* Returns the last node that may fail because of its operands; -1: none. A root that an earlier node computes gets new
- * buffers, so that the variable keeps its old value after a failure. Example: two models in one step, where the update
- * of the first one precedes the loss of the second one. */
+/* Returns the last node that may fail because of its operands; -1: none. */
 static int32_t
 last_check(const struct lower *l)
 {
     int32_t i = l->program->nnode - 1;
     while (i >= 0 && !node_may_fail(l, i)) i--;
     return i;
+}
+
+/* Returns true if root k may overwrite the variable that it updates. If a node behind the update may fail, the root
+ * gets new buffers, so that the variable keeps its old value after a failure. Example: two models in one step, where
+ * the update of the first one precedes the loss of the second one. last: the last node that may fail. */
+static bool
+may_overwrite(const struct program *g, int32_t k, int32_t last)
+{
+    struct ref r = g->root[k].ref;
+    bool appends = r.kind == REF_NODE && g->node[r.index].op && g->node[r.index].op->flags & OP_APPENDS;
+    return g->root[k].overwrites_leaf >= 0 && (r.index > last || appends);
 }
 
 static void
@@ -179,7 +188,7 @@ plan_parts(struct lower *l)
     }
     for (int32_t k = 0; k < g->nroot; k++) {
         p->root_first[k] = p->nroot_part;
-        p->overwrites[k] = g->root[k].overwrites_leaf >= 0 && g->root[k].ref.index > last;
+        p->overwrites[k] = may_overwrite(g, k, last);
         p->shared[k] = g->root[k].ref.kind == REF_NODE && l->shares[g->root[k].ref.index];
         p->nroot_part += local_positions_of(&l->mines, ref_layout(g, g->root[k].ref)->place)->n;
     }

@@ -119,7 +119,7 @@ const struct op op_put = {
     .gpu.element = element,
     .host.kernel = variants,
     .ninplace = 1,
-    .flags = OP_INPLACE | OP_HIDDEN,
+    .flags = OP_INPLACE | OP_HIDDEN | OP_APPENDS,
     .flops = flops,
     .sample = {"f32{2,3,5,2} i64{2,1}<5 f32{2,3,1,2} axis=2", "bf16{3,4} i64{3,2}<4 bf16{3,2} axis=1",
                "i64{2,5,3} i32{2,2}<5 i64{2,2,3} axis=1"},

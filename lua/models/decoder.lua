@@ -6,6 +6,7 @@ local layout = require "rille.base.layout"
 local nn = rille.nn
 local describe = require "rille.models.loading.describe"
 local language = require "rille.models.language"
+local activations = require "rille.models.activations"
 local Attention = require "rille.models.attention"
 local LatentAttention = require "rille.models.latent".Attention
 local feed_forward = require "rille.models.feed_forward"
@@ -91,6 +92,9 @@ function Decoder:init(config)
   self:build(c)
   if c.embed_width then self.embed_out = nn.Linear(c.width, c.embed_width, {bias = false}) end
   self.lm_head = nn.Linear(c.embed_width or c.width, c.vocab, {bias = c.head_bias})
+  if c.task_norm then
+    self.task_dense, self.task_norm = nn.Linear(c.width, c.width, {bias = c.task_bias or false}), new_norm(c, c.width)
+  end
   if c.tied then nn.tie(self.embed_tokens, "weight", self.lm_head, "weight") end
 end
 
@@ -146,7 +150,9 @@ function Decoder:features(ids, given)
 end
 
 function Decoder:logits(x)
-  local c, y = self.config, language.Model.logits(self, x)
+  local c = self.config
+  if self.task_dense then x = self.task_norm(activations[c.task_activation](self.task_dense(x))) end
+  local y = language.Model.logits(self, x)
   if c.logit_scale then y = y * c.logit_scale end
   if c.final_softcap then y = (y * (1 / c.final_softcap)):tanh() * c.final_softcap end
   return y

@@ -261,6 +261,9 @@ enum {
     /* shift: a view whose operand is read on a placement with the same devices in another order. So a rank's shard of
      * the result is another rank's shard of the operand */
     OP_SHIFT = 131072,
+    /* the result is a variable that only gets further entries, such as a cache of keys and values. It is updated in
+     * place even if a later operator of the step may fail: nobody reads entries that a failed step wrote */
+    OP_APPENDS = 262144,
 };
 
 /* A convolution: the operands that are its image, kernel and result (-1: the result of this call), and the stride,

@@ -25,7 +25,7 @@ local first, seen = {}, {}
 for _, list in ipairs{golden, encoders, towers} do
   for _, entry in ipairs(list) do
     local model_type = families.words(entry).model_type
-    if not seen[model_type] then first[#first + 1], seen[model_type] = entry, true end
+    if not seen[model_type] then first[#first + 1], seen[model_type] = entry, entry end
   end
 end
 
@@ -97,6 +97,49 @@ tap.group("tensors of other shapes", function()
 end)
 
 -- Saves a folder whose weights are bf16, but whose routers' corrections are f32. All bits must stay the same.
+-- Folders of models that also read images or sound: the names of their language model, and whether it has a head.
+local text_parts = {
+  {"gemma3", "gemma3_text", {["model."] = "language_model.model."}}, {"mistral3", "mistral", {["model."] = "language_model.model."}},
+  {"llava", "llama", {["model."] = "language_model.model.", ["lm_head."] = "language_model.lm_head."}, true},
+  {"llava_onevision", "qwen2", {["model."] = "model.language_model.", ["lm_head."] = "lm_head."}, true},
+  {"smolvlm", "llama", {["model."] = "model.text_model.", ["lm_head."] = "lm_head."}, true},
+}
+
+tap.group("language models of models for images and sound", function()
+  local ids = rille.tensor({{3, 1, 4, 1, 5}}, {dtype = "i64"})
+  for _, case in ipairs(text_parts) do
+    local outer, inner, prefixes, has_head = table.unpack(case)
+    families.write(seen[inner], dir)
+    local words, tensors = families.words(seen[inner]), {["vision_tower.embed.weight"] = rille.ones{3}, ["multi_modal_projector.bias"] = rille.ones{2}}
+    local own = rille.load(dir .. "/model.safetensors")
+    if not has_head then own["lm_head.weight"] = nil end
+    for name, t in pairs(own) do
+      for from, to in pairs(prefixes) do
+        if name:sub(1, #from) == from then tensors[to .. name:sub(#from + 1)] = t end
+      end
+    end
+    words.tie_word_embeddings = not has_head
+    rille.save(dir, own, {max_shard_size = "1GB"})
+    families.write_words(words, dir)
+    local want = rille.models.load(dir)
+    remove(dir)
+    rille.save(dir, tensors, {max_shard_size = "1GB"})
+    families.write_words({model_type = outer, text_config = words, vision_config = {}, eos_token_id = 7}, dir)
+    local m = rille.models.load(dir)
+    tap.is({m.__name, m(ids):totable(), m.config.eos_token_id}, {"models." .. inner, want(ids):totable(), words.eos_token_id or 7},
+      outer .. ": its language model is loaded as " .. inner)
+    m:save(dir .. "/saved")
+    tap.is({rille.models.load(dir .. "/saved")(ids):totable(), json.load(dir .. "/saved/config.json").model_type}, {m(ids):totable(), inner},
+      outer .. ": and saved as " .. inner)
+    for _, text in ipairs{false, {}, {model_type = "mamba"}, {model_type = 3}} do
+      families.write_words({model_type = outer, text_config = text or nil}, dir)
+      tap.fails(function() rille.models.load(dir) end, {dir .. "/config.json", not text and "text_config" or text.model_type and "model_type" or "text_config"},
+        ("%s: text_config = %s"):format(outer, text and json.encode(text) or "none"))
+    end
+    remove(dir)
+  end
+end)
+
 tap.group("bf16", function()
   for _, entry in ipairs(first) do
     if not tap.share() then goto next end

@@ -38,33 +38,35 @@ local function wanted(kind)
   end
 end
 
--- Adds one text to the scheduler at each step. Returns the ids of all texts. cost: times of forward passes, in place
--- of measured ones (reader.lua).
-local function together(m, options, cost)
-  local s, texts, list = m:scheduler(options), {}, {}
-  local i = 0
-  s.reader.cost = cost or s.reader.cost
+-- Adds one text to the scheduler at each step. Returns the ids of all texts, and the numbers of rows that passes over
+-- some slots had, as a set.
+local function together(m, options)
+  local s, texts, list, sizes = m:scheduler(options), {}, {}, {}
+  local i, next_of = 0, s.reader.writer.next_of
+  s.reader.writer.next_of = function(ids, ...)
+    sizes[ids.shape[1]] = true
+    return next_of(ids, ...)
+  end
   repeat
     i = i + 1
     if jobs[i] then texts[i] = s:add(jobs[i][1], jobs[i][2]) end
   until #s:step() == 0 and i > #jobs + 3
   for k, text in ipairs(texts) do list[k] = text.ids end
-  return list, s
+  s.reader.writer.next_of = next_of
+  return list, sizes
 end
 
 for kind in tap.sorted(sizes) do
   tap.group(kind, function()
     local m, want = new(kind), wanted(kind)
-    for _, o in ipairs{{slots = 1}, {slots = 3, chunk = 4}, {slots = 8, length = 48}} do
+    for _, o in ipairs{{slots = 1}, {slots = 3, chunk = 4}, {slots = 8, length = 48}, {slots = 16, length = 48}} do
       if tap.share() then
-        tap.is(together(m, o), want(), ("%s: %d slots: each text is the same beside others"):format(kind, o.slots))
+        local list, passes = together(m, o)
+        tap.is(list, want(), ("%s: %d slots: each text is the same beside others"):format(kind, o.slots))
+        if o.slots == 16 then
+          tap.is(passes, {[1] = true, [2] = true, [4] = true}, kind .. ": a pass computes few more slots than have a text")
+        end
       end
-    end
-    if tap.share() then
-      local cost = {one = {passes = 3, least = 0}, all = {passes = 3, least = 0.1}}
-      local list, s = together(m, {slots = 8, length = 48}, cost)
-      tap.is(list, want(), kind .. ": slots in separate passes: the same texts")
-      tap.ok(s.reader.cost.one.passes > 20, kind .. ": if passes over one slot are faster, running slots have separate passes", s.reader.cost.one.passes)
     end
     for name, draft in tap.sorted{itself = m, ["a smaller model"] = new(kind, 1), ["another model"] = new("gpt2", 1, 8)} do
       if tap.share() then
@@ -78,6 +80,27 @@ for kind in tap.sorted(sizes) do
     end
   end)
 end
+
+tap.group("a failed step", function()
+  local m = new("llama")
+  local want, s = alone(m), m:scheduler{slots = 2, chunk = 4, length = 48}
+  local texts = {}
+  for k = 1, 3 do texts[k] = s:add(jobs[k][1], jobs[k][2]) end
+  for _ = 1, 4 do s:step() end
+  s.reader.writer.next, s.reader.writer.next_of = nil, nil
+  tap.fails(function() s:step() end, {}, "a step fails")
+  local other = m:scheduler{slots = 2, chunk = 4, length = 48}
+  local inner = other.reader.writer
+  local first = inner.next_of
+  inner.next_of = function(ids, at, last, ...) return first(ids, at, last and last + 1000, ...) end
+  local text = other:add(jobs[1][1], jobs[1][2])
+  tap.fails(function() other:step() end, {}, "a step fails behind the update of the cache")
+  inner.next_of = first
+  while not text.ended do other:step() end
+  tap.is(text.ids, want[1], "the text goes on in a new cache")
+  while s.running > 0 do s:step() end
+  for k = 1, 3 do tap.is(texts[k].ids, want[k], ("text %d goes on after the failure"):format(k)) end
+end)
 
 tap.group("a draft saves passes", function()
   local m = new("llama")

@@ -141,4 +141,21 @@ tap.group("invalid data behind an update", function()
   end
 end)
 
+-- A cache is not copied: after a failed check behind its update it must be set again.
+tap.group("invalid data behind an update of a cache", function()
+  local cache, weight = rille.zeros{2, 1, 4, 3}, rille.ones{2, 3}
+  local step = rille.graph(function(at, src, which)
+    rille._update("put", {cache, at, src}, {axis = 2})
+    weight:mul_(2)
+    return cache:sum{axis = 2}:reshape{2, 3}:gather(1, which) + weight:sum()
+  end)
+  local function call(value, which)
+    return step(rille.tensor({{0}, {1}}, {dtype = "i64"}), rille.full({2, 1, 1, 3}, value), rille.tensor({{0}, {which}}, {dtype = "i64"})):totable()
+  end
+  tap.is(call(5, 1), {{17}, {17}}, "the entries are added")
+  tap.fails(function() call(7, 9) end, {"gather"}, "an invalid index is found")
+  tap.is(weight:sum():item(), 12, "other variables are as they were")
+  tap.fails(function() return cache:sum():item() end, {"partly written"}, "the cache was updated in place")
+end)
+
 tap.done()

@@ -1,12 +1,14 @@
 /* blocks.c - products of f32 rows with weights that stay in blocks of a quantised type.
  *
- * Few rows: each block of x is rounded to 31-bit integers with one scale. Each integer is split into a high and a
- * low 16-bit number, and both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So
+ * Few rows: each 32 elements of x are rounded to 31-bit integers with one scale. Each integer is split into a high and
+ * a low 16-bit number, and both are multiplied by the integers of the weights' blocks (Q8_0, Q4_0, Q4_K, Q6_K). So
  * results are as exact as with decoded weights. With 8-bit numbers, as in llama.cpp, an element of x would change
- * by up to 2^-8 of the block's largest element, and greedy decoding would produce other texts. Weights of other
- * types are decoded to f32 block by block, and so are all weights for rows with infinities or NaN.
+ * by up to 2^-8 of the largest of the 32 elements, and greedy decoding would produce other texts. A vector has a lane
+ * for each of 8 or 16 rows of weights: the rows of x share the unpacked blocks, and sums need no additions across
+ * lanes. Weights of other types are decoded to f32 block by block, and so are all weights for rows with infinities or
+ * NaN.
  *
- * More than BLOCKS_FEW rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
+ * More rows: panels of weights are decoded and multiplied by oneDNN. bench/results/2026-11/generate.md
  * compares speeds. */
 #pragma GCC optimize("O3", "no-trapping-math")
 #include "kernels/cpu/layers/blocks.h"
@@ -23,8 +25,9 @@
 #include <stdlib.h>
 
 enum { X, W };
-/* MOST: maximum number of elements per block. */
-enum { PANEL = 64, STREAMS = 4, TOGETHER = 4, MOST = 256 };
+/* GROUP: number of elements of x with one scale. MOST: maximum number of elements per block, and of those that are
+ * unpacked together. LANES: maximum number of rows of weights that are multiplied together. */
+enum { PANEL = 64, GROUP = 32, MOST = 256, LANES = 16 };
 
 const struct coding *
 blocks_coding(const struct call *c)
@@ -39,59 +42,68 @@ blocks_coding(const struct call *c)
 /* ---- rounding the rows of x ---- */
 
 struct rounded;
-/* Multiplies n rows of x, 1 or TOGETHER, by STREAMS rows of weights. out: STREAMS numbers per row of x; they have the
- * same bits for every n. */
-typedef void rows_product(struct rounded *const *x, int64_t n, const uint8_t *const *w, float *out);
+/* A product of rows of x with `lanes` rows of weights. multiply() sets out[i * lanes + lane] for n rows of x, at most
+ * BLOCKS_FEW; the results have the same bits for every n. */
+struct product {
+    const char *name; /* type of the weights */
+    int lanes;
+    void (*multiply)(struct rounded *const *x, int64_t n, const uint8_t *const *w, float *out);
+};
 
 /* A row of x, and its rounded elements: element = scale * (2^15 high + low). */
 struct rounded {
     const struct coding *coding;
+    const struct product *product; /* multiplies the row by weights; NULL: weights are decoded */
     int64_t nblock;
     const float *x;
-    bool exact; /* true: x is not rounded, because it has an infinity, a NaN or a block of very small numbers */
-    int16_t *high, *low;
-    float *scale;          /* scale of each block */
-    float *sum;            /* sum of each group of 32 elements */
-    rows_product *product; /* multiplies the row by weights */
+    int16_t *high, *low; /* each four elements are stored in the order 0, 2, 1, 3, in which weights are unpacked */
+    float *scale, *sum;  /* of each GROUP elements */
 };
 
-/* Rounds n elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
+/* Rounds GROUP elements to integers with absolute values of at most 32767 * 2^15. Returns the scale; -1: the elements
  * cannot be rounded. */
 VECTOR static float
-quantise_block(int64_t n, const float *x, int16_t *high, int16_t *low)
+quantise_group(const float *x, int16_t *high, int16_t *low)
 {
     const float range = 32767 * 32768.0f;
+    int16_t part[2][GROUP];
     uint32_t most = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int i = 0; i < GROUP; i++) {
         uint32_t size = bits_of(x[i]) & 0x7fffffff;
         most = MAX(most, size);
     }
     float largest = float_of(most), by = largest > 0 ? range / largest : 0;
     if (most >= 0x7f800000 || (largest > 0 && largest < 1e-25f)) return -1;
-    for (int64_t i = 0; i < n; i++) {
+    for (int i = 0; i < GROUP; i++) {
         int32_t number = (int32_t)(x[i] * by);
-        high[i] = (int16_t)((number + 16384) >> 15);
-        low[i] = (int16_t)(number - high[i] * 32768);
+        part[0][i] = (int16_t)((number + 16384) >> 15);
+        part[1][i] = (int16_t)(number - part[0][i] * 32768);
     }
+    for (int i = 0; i < GROUP; i += 4)
+        for (int k = 0; k < 4; k++) {
+            int from = k == 1 || k == 2 ? 3 - k : k;
+            high[i + k] = part[0][i + from];
+            low[i + k] = part[1][i + from];
+        }
     return largest / range;
 }
 
-static void
+/* Rounds the elements of r. Returns false if they cannot be rounded. */
+static bool
 round_row(struct rounded *r)
 {
-    int64_t n = r->coding->elements;
-    for (int64_t b = 0; b < r->nblock && !r->exact; b++) {
-        r->scale[b] = quantise_block(n, r->x + b * n, r->high + b * n, r->low + b * n);
-        r->exact = r->scale[b] < 0;
-    }
-    for (int64_t i = 0; i < r->nblock * n / 32 && !r->exact; i++) {
+    int64_t n = r->coding->elements * r->nblock / GROUP;
+    for (int64_t i = 0; i < n; i++) {
+        r->scale[i] = quantise_group(r->x + GROUP * i, r->high + GROUP * i, r->low + GROUP * i);
+        if (r->scale[i] < 0) return false;
         double sum = 0;
-        for (int l = 0; l < 32; l++) sum += (double)r->x[32 * i + l];
+        for (int l = 0; l < GROUP; l++) sum += (double)r->x[GROUP * i + l];
         r->sum[i] = (float)sum;
     }
+    return true;
 }
 
-/* ---- multiplying rows of x by STREAMS rows of weights ---- */
+/* ---- multiplying rows of x by rows of weights ---- */
 
 static void
 decode_row(const struct coding *c, int64_t nblock, const uint8_t *w, float *out)
@@ -109,39 +121,22 @@ dot_of(int64_t n, const float *x, const float *w)
     return total;
 }
 
-/* Multiplies one row of x by weights of any quantised type, after decoding the weights to f32. */
-static void
-rows_decoded(struct rounded *const *rows, int64_t n, const uint8_t *const *w, float *out)
+/* Multiplies a row of x by a row of weights of any quantised type, after decoding the weights to f32. */
+static float
+multiply_decoded(const struct rounded *x, const uint8_t *w)
 {
-    assert(n == 1);
-    const struct rounded *x = rows[0];
     const struct coding *c = x->coding;
-    for (int s = 0; s < STREAMS; s++) {
-        float block[MOST];
-        out[s] = 0;
-        for (int64_t b = 0; b < x->nblock; b++) {
-            c->block(w[s] + b * c->bytes, block);
-            out[s] += dot_of(c->elements, x->x + b * c->elements, block);
-        }
+    float block[MOST], sum = 0;
+    for (int64_t b = 0; b < x->nblock; b++) {
+        c->block(w + b * c->bytes, block);
+        sum += dot_of(c->elements, x->x + b * c->elements, block);
     }
+    return sum;
 }
 
 #ifdef X86_LEVELS
 #include <immintrin.h>
 #define X86_V4_VNNI __attribute__((target("arch=x86-64-v4,avx512vnni")))
-
-/* Unpacks the eight scales and the eight minima of a block of Q4_K. Each has 6 bits; all are packed in 12 bytes.
- * Byte k of *scale is scale k; byte k of *least is minimum k. */
-INLINE void
-scales_and_minima(const uint8_t *p, uint64_t *scale, uint64_t *least)
-{
-    uint32_t word[3], six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x30303030;
-    memcpy(word, p, sizeof word);
-    *scale = (word[0] & six) | (uint64_t)((word[2] & four) | (word[0] >> 2 & two)) << 32;
-    *least = (word[1] & six) | (uint64_t)((word[2] >> 4 & four) | (word[1] >> 2 & two)) << 32;
-}
-
-enum manner { UNSCALED, SCALED, SCALED_APART }; /* number of scales per 32 numbers: none, one, two */
 
 #define LEVEL(name) name##_v4
 #define AT_LEVEL    X86_V4_VNNI
@@ -156,37 +151,40 @@ enum manner { UNSCALED, SCALED, SCALED_APART }; /* number of scales per 32 numbe
 #define WORDS       16
 #include "kernels/cpu/layers/blocks_level.inc"
 
-static const struct {
-    const char *name;
-    rows_product *v4, *v3;
-} products[] = {
-    {"Q8_0", rows_q8_0_v4, rows_q8_0_v3},
-    {"Q4_0", rows_q4_0_v4, rows_q4_0_v3},
-    {"Q4_K", rows_q4_k_v4, rows_q4_k_v3},
-    {"Q6_K", rows_q6_k_v4, rows_q6_k_v3},
+static const struct product products[][2] = {
+    {{"Q8_0", 16, rows_q8_0_v4}, {"Q8_0", 8, rows_q8_0_v3}},
+    {{"Q4_0", 16, rows_q4_0_v4}, {"Q4_0", 8, rows_q4_0_v3}},
+    {{"Q4_K", 16, rows_q4_k_v4}, {"Q4_K", 8, rows_q4_k_v3}},
+    {{"Q6_K", 16, rows_q6_k_v4}, {"Q6_K", 8, rows_q6_k_v3}},
 };
 
-/* Returns the fastest product on this machine for weights of the type `name`. */
-static rows_product *
+/* Returns the fastest product on this machine for weights of the type `name`; NULL: there is none. */
+static const struct product *
 find_product(const char *name)
 {
     for (size_t i = 0; i < countof(products); i++) {
-        if (strcmp(products[i].name, name)) continue;
-        if (machine_level() == LEVEL_V4 && __builtin_cpu_supports("avx512vnni")) return products[i].v4;
-        if (machine_level() >= LEVEL_V3) return products[i].v3;
+        if (strcmp(products[i]->name, name)) continue;
+        if (machine_level() == LEVEL_V4 && __builtin_cpu_supports("avx512vnni")) return &products[i][0];
+        if (machine_level() >= LEVEL_V3) return &products[i][1];
     }
-    return rows_decoded;
+    return NULL;
 }
 #else
-static rows_product *
+static const struct product *
 find_product(const char *name)
 {
     UNUSED(name);
-    return rows_decoded;
+    return NULL;
 }
 #endif
 
 /* ---- products with few rows ---- */
+
+int
+blocks_few(const struct coding *c)
+{
+    return find_product(c->name) ? BLOCKS_FEW : BLOCKS_FEW / 4;
+}
 
 size_t
 blocks_rounded_bytes(int64_t k)
@@ -206,44 +204,47 @@ blocks_round(const struct coding *c, int64_t k, const float *x, void *scratch)
     r->low = (int16_t *)(at += align_64(2 * row));
     r->scale = (float *)(at += align_64(2 * row));
     r->sum = (float *)(at + align_64(row / 8 + 4));
-    r->exact = r->product == rows_decoded;
-    round_row(r);
-    if (r->exact) r->product = rows_decoded;
+    if (r->product && !round_row(r)) r->product = NULL;
     return r;
 }
 
-/* Returns how many of the n rows at x are multiplied together: TOGETHER if all of them are rounded, else 1. */
-static int64_t
-count_together(int64_t n, struct rounded *const *x)
+/* Multiplies n rounded rows of x, at most BLOCKS_FEW, by rows lo to hi - 1 of the weights. */
+static void
+multiply_rounded(int64_t n, struct rounded *const *x, const uint8_t *w, int64_t lo, int64_t hi, float *const *y)
 {
-    if (n < TOGETHER) return 1;
-    for (int i = 0; i < TOGETHER; i++)
-        if (x[i]->exact) return 1;
-    return TOGETHER;
+    float out[BLOCKS_FEW * LANES];
+    const uint8_t *row[LANES];
+    int lanes = n ? x[0]->product->lanes : 1;
+    for (int64_t j = lo; j < hi && n; j += lanes) {
+        for (int s = 0; s < lanes; s++) row[s] = w + MIN(j + s, hi - 1) * x[0]->nblock * x[0]->coding->bytes;
+        x[0]->product->multiply(x, n, row, out);
+        for (int64_t i = 0; i < n; i++) memcpy(y[i] + j, out + i * lanes, sizeof *out * (size_t)MIN(lanes, hi - j));
+    }
 }
 
 void
 blocks_multiply(int64_t n, struct rounded *const *x, const uint8_t *w, int64_t lo, int64_t hi, float *const *y)
 {
-    float dot[TOGETHER * STREAMS];
-    const uint8_t *row[STREAMS];
-    int64_t each = (hi - lo + STREAMS - 1) / STREAMS;
-    for (int64_t j = lo; j < lo + each; j++) {
-        for (int s = 0; s < STREAMS; s++) row[s] = w + MIN(j + s * each, hi - 1) * x[0]->nblock * x[0]->coding->bytes;
-        for (int64_t i = 0, m; i < n; i += m) {
-            m = count_together(n - i, x + i);
-            x[i]->product(x + i, m, row, dot);
-            for (int64_t k = 0; k < m * STREAMS; k++)
-                if (j + k % STREAMS * each < hi) y[i + k / STREAMS][j + k % STREAMS * each] = dot[k];
+    struct rounded *rounded[BLOCKS_FEW];
+    float *to[BLOCKS_FEW];
+    int64_t m = 0;
+    assert(n <= BLOCKS_FEW);
+    for (int64_t i = 0; i < n; i++) {
+        if (x[i]->product) {
+            rounded[m] = x[i];
+            to[m++] = y[i];
+            continue;
         }
+        for (int64_t j = lo; j < hi; j++) y[i][j] = multiply_decoded(x[i], w + j * x[i]->nblock * x[i]->coding->bytes);
     }
+    multiply_rounded(m, rounded, w, lo, hi, to);
 }
 
 /* ---- a call ---- */
 
 struct blocks {
     const struct coding *coding;
-    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has at most BLOCKS_FEW rows */
+    int64_t m, n, k, panel; /* panel: rows of weights that are decoded together; 0: x has few rows */
     int threads;
     /* each: scratch per thread, bytes. at: offset of the decoded panel in a thread's scratch, bytes. */
     size_t each, at;
@@ -287,7 +288,7 @@ blocks_prepare(const struct kcall *k, void **state, size_t *scratch_bytes)
     s->threads = threads;
     s->m = view_numel(x) / s->k;
     *state = s;
-    if (s->m <= BLOCKS_FEW) {
+    if (s->m <= blocks_few(s->coding)) {
         *scratch_bytes = (size_t)s->m * blocks_rounded_bytes(s->k);
         return 0;
     }
@@ -308,7 +309,7 @@ blocks_drop(void *state)
 struct blocks_run {
     const struct kcall *k;
     const struct blocks *s;
-    /* rounded rows of x and rows of y, if x has at most BLOCKS_FEW rows */
+    /* rounded rows of x and rows of y, if x has few rows */
     struct rounded *row[BLOCKS_FEW];
     float *y[BLOCKS_FEW];
 };
@@ -378,7 +379,7 @@ blocks_run(const struct kcall *k, const void *state)
     struct blocks_run r = {.k = k, .s = state};
     if (!r.s->panel) {
         round_rows(&r);
-        team_shares(r.s->threads, r.s->n, MAX(STREAMS, WORTH / (r.s->k * r.s->m)), few_rows, &r);
+        team_shares(r.s->threads, r.s->n, MAX(LANES, WORTH / (r.s->k * r.s->m)), few_rows, &r);
         return 0;
     }
     team_shares(r.s->threads, r.s->n / r.s->panel, 1, many_rows, &r);

@@ -16,15 +16,16 @@
 /* Returns the type that attribute 0 of a call names. */
 const struct coding *blocks_coding(const struct call *c);
 
-/* A row of x for a product with few rows, rounded as blocks.c describes. A product with at most BLOCKS_FEW rows is
- * fastest in this way. */
-enum { BLOCKS_FEW = 32 };
+/* A row of x for a product with few rows, rounded as blocks.c describes. */
+enum { BLOCKS_FEW = 128 };
 struct rounded;
+/* Returns the maximum number of rows, at most BLOCKS_FEW, whose product with weights of type c is fastest in this way.
+ */
+int blocks_few(const struct coding *c);
 size_t blocks_rounded_bytes(int64_t k);
 /* Rounds a row of k elements. scratch: blocks_rounded_bytes(k) bytes, which hold the result. */
 struct rounded *blocks_round(const struct coding *c, int64_t k, const float *x, void *scratch);
-/* Multiplies n rows of x, at least 1, by rows lo to hi - 1 of the weights w. y[i]: row i of the result. Reads the
- * weights as several sequential streams. */
+/* Multiplies n rows of x, 1 to BLOCKS_FEW, by rows lo to hi - 1 of the weights w. y[i]: row i of the result. */
 void blocks_multiply(int64_t n, struct rounded *const *x, const uint8_t *w, int64_t lo, int64_t hi, float *const *y);
 
 bool blocks_accepts(const struct kcall *k);

@@ -243,7 +243,7 @@ make_experts(const struct kcall *k, const struct view *stored, const struct codi
     int threads = (int)MIN(MAX(1, k->threads), w->dim[0] * (gradient ? w->dim[1] : entries) * npanel);
     struct experts *e = must_alloc(sizeof *e + sizeof *e->product * (size_t)threads);
     *e = (struct experts){.dtype = d, .panel = panel, .npanel = npanel, .threads = threads, .coding = c};
-    e->few = c && !turned ? BLOCKS_FEW : 0;
+    e->few = c && !turned ? blocks_few(c) : 0;
     if (d != DT_F64 && !prim_multiplies(d)) e->dtype = DT_F32;
     /* The choice depends on global sizes only, so that sharding does not change it. */
     e->alone = ids->global[0] == 1 && ids->global[1] <= ALONE;

@@ -9,6 +9,7 @@
 
 local rille = require "rille"
 local layout = require "rille.base.layout"
+local heads = require "rille.nn.sequence.heads"
 local outside = require("rille.step.trace").outside
 
 local Cache = {}
@@ -31,30 +32,33 @@ function Cache:begin(ids)
   local batch, length = table.unpack(ids.shape)
   self.used = {}
   local where = {placement = ids.placement, sbp = layout.replicated(ids.placement)}
-  self.at, self.slot = nil, nil
+  self.at, self.rows = nil, nil
   self.places = rille.arange(length, where):reshape{1, length}:expand{batch, length}
 end
 
 -- Begins a later pass. at: position of each entry of the pass, i64 (batch, n); -1: the entry is not stored.
 function Cache:go_to(at)
-  self.at, self.places, self.used, self.slot, self.spans = at:maximum(0), at, {}, nil, {}
+  self.at, self.places, self.used, self.rows, self.spans = at:maximum(0), at, {}, nil, {}
 end
 
 -- Returns the spans of keys that the queries of this pass attend to, (batch, 1, n, 2). left: number of earlier
 -- positions that a query sees; -1: all.
 local function spans_of(self, left)
-  local batch, n = table.unpack(self.at.shape)
-  local first = left >= 0 and (self.at - left):maximum(0) or self.at * 0
-  self.spans[left] = self.spans[left] or rille.stack({first, self.at + 1}, 2):reshape{batch, 1, n, 2}
+  local at = self.places:maximum(0)
+  local batch, n = table.unpack(at.shape)
+  local first = left >= 0 and (at - left):maximum(0) or at * 0
+  self.spans[left] = self.spans[left] or rille.stack({first, at + 1}, 2):reshape{batch, 1, n, 2}
   return self.spans[left]
 end
 
--- Begins a later pass over one row of ids. slot: the row of the buffers to which these ids belong, i64 (1).
-function Cache:go_to_row(at, slot)
+-- Begins a later pass over n rows of ids, which belong to some rows of the buffers. slots: the row of the buffers of each
+-- row of ids, i64 (n); inverse: the row of ids of each row of the buffers, i64 (batch), any row if there is none.
+-- Attention is computed for all rows of the buffers, because a copy of the keys and values of n rows takes more time.
+function Cache:go_to_rows(at, slots, inverse)
   self:go_to(at)
   local where = {placement = at.placement, sbp = layout.replicated(at.placement)}
-  local own = rille.arange(self.batch, where):reshape{self.batch, 1}:eq(slot:reshape{1, 1})
-  self.slot, self.places = slot, rille.where(own, at, -1)
+  local own = rille.arange(self.batch, where):eq(slots:index_select(0, inverse)):reshape{self.batch, 1}
+  self.rows, self.places = {slots = slots, inverse = inverse}, rille.where(own, at:index_select(0, inverse), -1)
 end
 
 -- Replaces row i of all buffers by row from[i]. from: i64 (batch).
@@ -74,18 +78,9 @@ local function room_for(t, batch, room)
   return outside(rille.zeros, shape, {dtype = t.dtype, placement = t.placement, sbp = t.sbp})
 end
 
--- Repeats t, which has one row, for each row of the buffers.
-local function in_all_rows(t, batch)
-  local shape = t.shape
-  shape[1] = batch
-  return t:to_global{placement = t.placement, sbp = (t.sbp:gsub("S%(0[^)]*%)", "B"))}:expand(shape)
-end
-
-local function of_slot(t, slot) return settled(t:index_select(0, layout.on_mesh_of(slot, t))) end
-
 -- Stores the keys k and values v of this pass. seen: {is_causal =, window =} of the layer. Returns the keys and
--- values to attend to, and a table that says which keys each query sees. The table has is_causal and window, or
--- spans. If a pass calls a layer more than once, each call has separate buffers.
+-- values to attend to, and a table that says which keys each query sees, for heads.attend(). The table has is_causal and
+-- window, or spans and rows. If a pass calls a layer more than once, each call has separate buffers.
 function Cache:keep(layer, k, v, seen)
   k, v = settled(k), settled(v)
   local turn = (self.used[layer] or 0) + 1
@@ -97,13 +92,12 @@ function Cache:keep(layer, k, v, seen)
     self.kept[layer][turn] = kept
   end
   local places = layout.on_mesh_of(self.places, k)
-  if self.slot then k, v = in_all_rows(k, self.batch), in_all_rows(v, self.batch) end
+  local rows = self.rows
+  if rows then k, v = heads.rows(k, rows.inverse), heads.rows(v, rows.inverse) end
   rille._update("put", {kept.k, places, k}, {axis = 2})
   rille._update("put", {kept.v, places, v}, {axis = 2})
   if not self.at then return k, v, seen end
-  seen = {spans = layout.on_mesh_of(spans_of(self, seen.window and seen.window[1] or -1), k)}
-  if self.slot then return of_slot(kept.k, self.slot), of_slot(kept.v, self.slot), seen end
-  return kept.k, kept.v, seen
+  return kept.k, kept.v, {spans = layout.on_mesh_of(spans_of(self, seen.window and seen.window[1] or -1), k), rows = rows}
 end
 
 return {new = new}

@@ -14,18 +14,13 @@ local prompts = require "rille.models.generation.prompts"
 local settings_of = require "rille.models.generation.rows"
 local writer = require "rille.models.generation.writer"
 
--- number of passes to measure before the least time is used, because the first passes compile
-local COMPILED <const> = 3
-local AGAIN <const> = 64 -- maximum number of passes over one slot per pass over all slots
-
 local Reader = {}
 Reader.__index = Reader
 
 -- Creates a reader. slots: number of slots; room: positions per slot; chunk: maximum number of ids of a slot that one
 -- pass reads.
 local function new(model, slots, room, where, chunk)
-  local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {},
-    cost = {one = {passes = 0, least = math.huge}, all = {passes = 0, least = math.huge}}}, Reader)
+  local self = setmetatable({model = model, n = slots, room = room, where = where, chunk = chunk, kept = {}}, Reader)
   self.writer = writer.take(model, slots, room, where)
   self:forget()
   return self
@@ -37,14 +32,25 @@ function Reader:forget()
   for s = 1, self.n do self.known[s] = {} end
 end
 
--- Fetches new compiled steps, and declares the slots empty, if the model's structure or layouts have changed.
-function Reader:refresh()
-  if writer.is_current(self.model, self.writer) then return end
-  self.writer, self.kept = writer.take(self.model, self.n, self.room, self.where), {}
+-- Fetches new compiled steps with an empty cache, and declares the slots empty.
+local function renew(self)
+  self.writer, self.kept, self.failed = writer.take(self.model, self.n, self.room, self.where), {}, false
   self:forget()
 end
 
-function Reader:close() writer.give_back(self.model, self.writer) end
+-- Renews the reader if the model's structure or layouts have changed.
+function Reader:refresh()
+  if not writer.is_current(self.model, self.writer) then renew(self) end
+end
+
+-- Renews the reader if a pass has failed, because the cache is then only partly written.
+function Reader:recover()
+  if self.failed then renew(self) end
+end
+
+function Reader:close()
+  if not self.failed then writer.give_back(self.model, self.writer) end
+end
 
 -- Returns the length of the longest common prefix of a slot's contents and a text, in ids.
 function Reader:common(s, ids)
@@ -59,6 +65,15 @@ function Reader:cut(s, n)
 end
 
 local function tensor(rows, where) return rille.tensor(rows, {dtype = "i64", placement = where.placement, sbp = where.sbp}) end
+local function replicated(list, where)
+  return tensor(list, {placement = where.placement, sbp = layout.replicated(where.placement)})
+end
+
+local function power_of_two(n)
+  local p = 1
+  while p < n do p = 2 * p end
+  return p
+end
 
 -- ---- running one pass of the model ----
 
@@ -90,40 +105,55 @@ local function chosen(self, out, rows, how)
 end
 
 -- Returns the size to which n ids are padded. There are only a few sizes, because each one needs a compiled step.
-local function padded_size(self, n)
-  local size = 1
-  while size < n do size = 2 * size end
-  return math.min(size, math.max(n, math.min(self.chunk, self.room)))
-end
+local function padded_size(self, n) return math.min(power_of_two(n), math.max(n, math.min(self.chunk, self.room))) end
 
--- Returns the ids to read in the slots from first to last, padded to n, and their positions.
-local function padded(self, feeds, first, last, n)
+-- Returns the ids to read in the slots of the list, padded to n, and their positions.
+local function padded(self, feeds, slots, n)
   local ids, at = {}, {}
-  for s = first, last do
+  for r, s in ipairs(slots) do
     local feed, known, own, places = feeds[s], #self.known[s], {}, {}
     for i = 1, n do
       local real = feed and i <= feed.count
       own[i], places[i] = real and feed.text.ids[known + i] or 0, real and known + i - 1 or -1
     end
-    ids[#ids + 1], at[#at + 1] = own, places
+    ids[r], at[r] = own, places
   end
   return ids, at
 end
 
--- Returns which ids a pass chooses: for each slot from first to last, `scored` rows {text =, n =} (rows.lua), false
--- for a row without a choice; and for each row the entry of the pass whose logits decide.
-local function rows_of(self, feeds, first, last, scored)
+-- Returns which ids a pass chooses: for each slot of the list, `scored` rows {text =, n =} (rows.lua), false for a row
+-- without a choice; and for each row the entry of the pass whose logits decide.
+local function rows_of(self, feeds, slots, scored)
   local rows, entries = {}, {}
-  for s = first, last do
+  for r, s in ipairs(slots) do
     local feed, known, own = feeds[s], #self.known[s], {}
     for v = 1, scored do
       local entry = feed and feed.count - scored + v - 1 or 0
       own[v] = math.max(0, entry)
       rows[#rows + 1] = feed and v > scored - feed.scored and {text = feed.text, n = known + entry + 1} or false
     end
-    entries[#entries + 1] = own
+    entries[r] = own
   end
   return rows, entries
+end
+
+-- Returns the slots that a pass computes: all slots, or those with ids to read, filled up with idle slots to a power of
+-- two, because each number of slots needs a compiled step. Second result: true if these are all slots.
+local function slots_of(self, feeds, whole)
+  local slots, idle = {}, {}
+  for s = 1, self.n do table.insert(feeds[s] and slots or idle, s) end
+  local n = whole and self.n or math.min(self.n, power_of_two(#slots))
+  table.move(idle, 1, n - #slots, #slots + 1, slots)
+  if n == self.n then table.sort(slots) end
+  return slots, n == self.n
+end
+
+-- Returns, for each slot, its row in the list, counted from 0; 0: the slot is not in the list.
+local function inverse_of(self, slots)
+  local list = {}
+  for s = 1, self.n do list[s] = 0 end
+  for r, s in ipairs(slots) do list[s] = r - 1 end
+  return list
 end
 
 -- Returns the ids to read in all slots, padded to n. A slot without ids to read gets the ids of another slot.
@@ -146,59 +176,35 @@ local function remember(self, feeds)
   end
 end
 
--- Reads the ids of `feeds` (see Reader:pass) in the slots from first to last in one pass, and appends the results to
--- out. The range is one slot, or all slots.
-local function pass_of(self, feeds, first, last, scored, more, out)
-  local longest, where, one = 1, self.where, first == last and self.n > 1
-  for s = first, last do longest = math.max(longest, feeds[s] and feeds[s].count or 0) end
-  local rows, entries = rows_of(self, feeds, first, last, scored)
-  local kept = one and "one" or "all"
-  self.kept[kept] = self.kept[kept] or {}
-  local how, got = settings_of(rows, where, self.kept[kept]), nil
+-- Reads the ids of `feeds` (see Reader:pass) in one pass, and appends the results to out.
+local function pass_of(self, feeds, scored, more, out)
+  local longest, where, got = 1, self.where, nil
+  for _, feed in pairs(feeds) do longest = math.max(longest, feed.count) end
+  local slots, all = slots_of(self, feeds, more.whole)
+  local rows, entries = rows_of(self, feeds, slots, scored)
+  self.kept[#slots] = self.kept[#slots] or {}
+  local how = settings_of(rows, where, self.kept[#slots])
   if more.beams then how = with_beams(how, more.beams) end
   if more.whole then
     got = self.writer.prompt(tensor(whole_rows(self, feeds, longest), where), tensor(entries, where), how)
   else
     local n = padded_size(self, longest)
-    local ids, at = padded(self, feeds, first, last, n)
+    local ids, at = padded(self, feeds, slots, n)
     local follow = n > 1 and tensor(entries, where) or nil
-    if one then
-      local place = where.placement
-      local slot = rille.tensor({first - 1}, {dtype = "i64", placement = place, sbp = layout.replicated(place)})
-      got = self.writer.next_of(tensor(ids, where), tensor(at, where), follow, slot, how)
-    else
+    if all then
       got = self.writer.next(tensor(ids, where), tensor(at, where), follow, how)
+    else
+      local from = {}
+      for r, s in ipairs(slots) do from[r] = s - 1 end
+      got = self.writer.next_of(tensor(ids, where), tensor(at, where), follow, replicated(from, where),
+        replicated(inverse_of(self, slots), where), how)
     end
   end
   for name, list in pairs(chosen(self, got, rows, how)) do
     out[name] = out[name] or {}
     for r, value in ipairs(list) do
-      if rows[r] then out[name][(first - 1) * scored + r] = value end
+      if rows[r] then out[name][(slots[(r - 1) // scored + 1] - 1) * scored + (r - 1) % scored + 1] = value end
     end
-  end
-end
-
--- Runs a pass that reads one id of each slot in the range, one slot or all slots, and measures the time. Updates the
--- field cost.one or cost.all of the reader: number of these passes, and their least time in s.
-local function timed_pass(self, feeds, first, last, more, out)
-  local cost, start = self.cost[first == last and "one" or "all"], rille.clock()
-  pass_of(self, feeds, first, last, 1, more, out)
-  cost.passes, cost.least = cost.passes + 1, math.min(cost.least, rille.clock() - start)
-end
-
--- Returns true if n passes over one slot take less time than one pass over all slots, which computes idle slots, too. Now
--- and then returns false in any case, so that the time of a pass over all slots is measured again.
-local function is_faster_apart(self, n)
-  local one, all = self.cost.one, self.cost.all
-  if n == self.n or one.passes < COMPILED or all.passes < COMPILED or one.passes > AGAIN * all.passes then return false end
-  return n * one.least < all.least
-end
-
--- Reads the next id of n slots.
-local function read_next(self, feeds, n, more, out)
-  if n > 1 and not is_faster_apart(self, n) then return timed_pass(self, feeds, 1, self.n, more, out) end
-  for s = 1, self.n do
-    if feeds[s] then timed_pass(self, feeds, s, s, more, out) end
   end
 end
 
@@ -211,21 +217,17 @@ end
 -- separate pass, because in a common pass the ids of all slots would be padded to that length.
 function Reader:pass(feeds, scored, more)
   more = more or {}
-  local out, short, nshort, last, longest = {}, {}, 0, nil, 0
-  for s = 1, self.n do
-    if feeds[s] and feeds[s].count > scored + 1 and not more.whole then
-      pass_of(self, feeds, s, s, scored, more, out)
-    elseif feeds[s] then
-      short[s], nshort, last, longest = feeds[s], nshort + 1, s, math.max(longest, feeds[s].count)
+  local out, short = {}, {}
+  self.failed = true
+  for s, feed in pairs(feeds) do
+    if feed.count > scored + 1 and not more.whole then
+      pass_of(self, {[s] = feed}, scored, more, out)
+    else
+      short[s] = feed
     end
   end
-  if longest == 1 and scored == 1 and not more.whole and not more.beams then
-    read_next(self, short, nshort, more, out)
-  elseif nshort == 1 and not more.whole then
-    pass_of(self, short, last, last, scored, more, out)
-  elseif nshort > 0 then
-    pass_of(self, short, 1, self.n, scored, more, out)
-  end
+  if next(short) then pass_of(self, short, scored, more, out) end
+  self.failed = false
   remember(self, feeds)
   return out
 end
@@ -238,8 +240,7 @@ function Reader:reorder(from)
     same = same and from[s] == s
   end
   if same then return end
-  local place = self.where.placement
-  self.writer.reorder(tensor(ids, {placement = place, sbp = layout.replicated(place)}))
+  self.writer.reorder(replicated(ids, self.where))
   self.known = known
 end
 

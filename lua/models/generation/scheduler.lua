@@ -236,6 +236,8 @@ end
 -- whole: all texts are new, and one pass reads their complete prompts.
 function Scheduler:step(whole)
   check.that(not whole or whole == true, "scheduler:step: expected no argument, found %s", check.shown(whole))
+  self.reader:recover()
+  if self.draft then self.draft:recover() end
   admit(self)
   if self.running == 0 then return {} end
   local guesses = self.draft and guess(self) or {}

@@ -1,7 +1,7 @@
 -- writer.lua - compiled steps for text generation. The steps are cached per model, so only the first text compiles.
 --
 -- A writer has these steps: `prompt` reads whole prompts, (batch, length), and fills the key/value cache (cache.lua).
--- `next` reads further ids of all rows at given positions; `next_of` reads further ids of one row. These steps choose
+-- `next` reads further ids of all rows at given positions; `next_of` reads further ids of some rows. These steps choose
 -- the following ids on the devices (choose.lua), so only ids are transferred to the host. `pick` chooses from logits
 -- that the host has changed. A writer serves texts of one batch size, one layout, and at most `room` positions.
 --
@@ -63,7 +63,7 @@ local function by_form(fn)
   local steps, n = {}, 0
   return function(...)
     local args = table.pack(...)
-    local key = args[1].shape[2] .. " " .. form_of(args[args.n])
+    local key = table.concat(args[1].shape, " ") .. " " .. form_of(args[args.n])
     if not steps[key] then
       if n == FORMS then steps, n = {}, 0 end
       steps[key], n = rille.graph(fn), n + 1
@@ -96,9 +96,9 @@ local function new(model, batch, room, where)
       return finish(model:features(ids, seen), last, how)
     end)
   end)
-  self.next_of = by_form(function(ids, at, last, slot, how)
+  self.next_of = by_form(function(ids, at, last, slots, inverse, how)
     return quietly(model, function()
-      seen:go_to_row(at, slot)
+      seen:go_to_rows(at, slots, inverse)
       return finish(model:features(ids, seen), last, how)
     end)
   end)

@@ -1,5 +1,5 @@
 -- defaults.lua - values of keys that a config.json may lack, by model_type: the defaults of transformers where they differ from
--- those of describe.lua, for keys that change results but no tensor's shape.
+-- those of describe.lua, for keys that change results but no tensor's shape. Files of gemma3 also lack sizes.
 
 local json = require "rille.json"
 
@@ -12,7 +12,8 @@ local by_type = {
   cohere2 = {sliding_window = 4096}, cwm = {rms_norm_eps = 1e-05, sliding_window = 8192}, deepseek_v3 = {routed_scaling_factor = 2.5},
   dots1 = {sliding_window = 4096}, ernie4_5 = eps5, ernie4_5_moe = eps5, exaone = eps5, exaone4 = {rms_norm_eps = 1e-05, sliding_window = 4096},
   exaone_moe = {rms_norm_eps = 1e-05, routed_scaling_factor = 2.5, sliding_window = 4096}, gemma = eps6, gemma2 = gemma2,
-  gemma3_text = {rms_norm_eps = 1e-06, sliding_window = 4096}, glm = {rms_norm_eps = 1.5625e-07}, glm4 = {rms_norm_eps = 1.5625e-07},
+  gemma3_text = {rms_norm_eps = 1e-06, sliding_window = 4096, vocab_size = 262208, num_attention_heads = 8, num_key_value_heads = 4,
+    head_dim = 256, max_position_embeddings = 131072}, glm = {rms_norm_eps = 1.5625e-07}, glm4 = {rms_norm_eps = 1.5625e-07},
   glm4_moe = eps5, glm4_moe_lite = {rms_norm_eps = 1e-05, routed_scaling_factor = 1.8}, gpt_neo = gelu_new, gpt_neox = {hidden_act = "gelu"},
   gpt_oss = {rms_norm_eps = 1e-05, sliding_window = 128}, gptj = gelu_new, granite_swa = {rms_norm_eps = 1e-05, sliding_window = 128},
   granitemoe_swa = {sliding_window = 128}, helium = {rms_norm_eps = 1e-08}, hunyuan_v1_dense = eps5, hunyuan_v1_moe = eps5,

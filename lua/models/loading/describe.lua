@@ -18,6 +18,7 @@
 --   embed_scale, embed_norm, embed_width (of the table, if not width), residual, logit_scale, final_softcap: multipliers
 --   tied          the head is the table of embeddings
 --   layer_scale   norms 3 and 4 are factors, one for each feature
+--   task_norm     a dense layer, task_activation and a norm stand before the head; task_bias: bias of the dense layer
 -- Choices of encoders (encoder.lua):
 --   is_causal     false: every position attends to all; windows then count keys on each side
 --   post_norm     norms come after the sums, and the model has no last norm; first_bare: the first block has no norm1
@@ -32,6 +33,7 @@
 --   pooling, normalise: how embed() makes a vector of a text
 
 local check = require "rille.base.check"
+local activations = require "rille.models.activations"
 
 local describe = {}
 
@@ -598,6 +600,17 @@ function families.biogpt(d, c)
   d.norm, d.gated, d.qkv_bias, d.out_bias, d.mlp_bias, d.eps = "layer", false, true, true, true, 1e-5
   d.learned, d.embed_scale = 2, c.scale_embedding ~= false and d.width ^ 0.5 or nil
 end
+families["modernbert-decoder"] = function(d, c)
+  local every_n = c.global_attn_every_n_layers or 3
+  c.sliding_window = (c.local_attention or 128) // 2
+  slide(d, c, function(i) return i % every_n ~= 0 end)
+  d.norm, d.norm_bias, d.embed_norm, d.first_bare, d.activation = "layer", c.norm_bias or false, true, true, c.hidden_activation or "gelu"
+  d.qkv_bias, d.out_bias, d.mlp_bias, d.head_bias = c.attention_bias, c.attention_bias, c.mlp_bias, c.decoder_bias ~= false
+  d.task_activation, d.task_norm, d.task_bias = c.classifier_activation or "gelu", true, c.classifier_bias or false
+  check.that(activations[d.task_activation], "unknown classifier_activation %s; expected one of: %s",
+    check.quoted(d.task_activation), table.concat(check.sorted_keys(activations), ", "))
+  rotate(d, c, {theta = c.global_rope_theta or 160000.0, local_theta = c.local_rope_theta or 10000.0})
+end
 
 -- ---- encoders ----
 
@@ -606,7 +619,7 @@ for name in pairs(families) do decoders[name] = true end
 require "rille.models.loading.describe_encoders"(families, {first = first, by_layer = by_layer, rotate = rotate})
 
 -- Model types whose head shares the embedding table by default; config.json may override that.
-local tied = {gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
+local tied = {["modernbert-decoder"] = true, gemma = true, gemma2 = true, vaultgemma = true, youtu = true, gpt_neo = true, gemma3_text = true, cohere = true,
   cohere2 = true, opt = true, bloom = true, falcon = true,
   albert = true, electra = true, mpnet = true, bert = true, distilbert = true, roberta = true, ["xlm-roberta"] = true, camembert = true, modernbert = true,
   gte = true, nomic_bert = true, minicpm3 = true, granite_swa = true, biogpt = true,

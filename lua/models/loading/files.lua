@@ -14,6 +14,7 @@ local low_bits = require "rille.models.loading.low_bits"
 local described = require "rille.models.loading.described"
 local pieces = require "rille.models.loading.pieces"
 local quantize = require "rille.models.loading.quantize"
+local text_part = require "rille.models.loading.text_part"
 
 local files = {}
 
@@ -63,7 +64,7 @@ end
 -- error.
 local function pieces_of(kind, config, contents, path, report, rows)
   local list, wrong, known, has = {}, {}, {}, {}
-  for _, entry in ipairs(contents) do has[entry.name] = entry end
+  for _, entry in ipairs(contents) do has[entry.own or entry.name] = entry end
   check.that(config.layers <= #contents, "models.%s: %s has %d tensors, which are not those of %d layers", kind.name, path,
     #contents, config.layers)
   files.each_row(kind, config, function(row)
@@ -152,8 +153,8 @@ function files.check_there(who, path, others)
     who, path, others and ", a .safetensors of such a folder" .. others or ", or a .safetensors of such a folder")
 end
 
--- Returns a folder's config.json as a table, the path of config.json, and the path of the tensors. path: a folder, or
--- a .safetensors file in it.
+-- Returns a folder's config.json as a table, the path of config.json, the path of the tensors, and true if the table is a
+-- part of config.json (text_part.lua). path: a folder, or a .safetensors file in it.
 local function read_config(who, path)
   local file = path:find("%.safetensors$") or files.is_torch(path)
   local dir = file and (path:match("^(.*)/[^/]*$") or ".") or path
@@ -165,9 +166,11 @@ local function read_config(who, path)
   end
   check.that(type(theirs) == "table" and getmetatable(theirs) == nil, "%s: %s/config.json: expected a JSON object, found %s", who, dir,
     theirs == json.null and "null" or type(theirs) == "table" and "an array" or check.shown(theirs))
+  local is_part
+  theirs, is_part = text_part.config(theirs, who, dir .. "/config.json")
   add_defaults(theirs)
   without_nulls(theirs)
-  return theirs, dir .. "/config.json", path
+  return theirs, dir .. "/config.json", path, is_part
 end
 
 -- Returns the model_type of a folder, and the path of its config.json.
@@ -183,7 +186,7 @@ local function read_folder(kind, path, complete, report, keep)
   local who = ("models.%s.load"):format(kind.name)
   check.that(not keep, "%s: %s: quantize = \"keep\" needs a .gguf file; expected \"int8\" or \"int4\"", who, path)
   files.check_there(who, path, kind.read_bin and " or a .bin of llm.c")
-  local theirs, config_path, tensors = read_config(who, path)
+  local theirs, config_path, tensors, is_part = read_config(who, path)
   check.that(theirs.model_type == kind.name, "%s: %s: model_type must be \"%s\", found %s", who, config_path, kind.name,
     check.quoted(theirs.model_type))
   check_words(kind, theirs, config_path)
@@ -191,6 +194,7 @@ local function read_folder(kind, path, complete, report, keep)
   local format = not own and low_bits.format(who, config_path, theirs.quantization_config) or nil
   local contents = low_bits.mark(format, (rille._contents(tensors, format, who)))
   theirs.quantization_config = nil
+  if is_part then contents = text_part.tensors(contents, theirs) end
   local layers, extra = theirs.num_hidden_layers, theirs.num_nextn_predict_layers
   local all = math.type(layers) == "integer" and math.type(extra) == "integer" and layers + extra or nil
   contents = gguf.without_layers(contents, "^model%.layers%.(%d+)%.", all, extra)

@@ -7,6 +7,7 @@ local check = require "rille.base.check"
 local files = require "rille.models.loading.files"
 local gguf = require "rille.models.loading.gguf"
 local kinds = require "rille.models.loading.kinds"
+local text_part = require "rille.models.loading.text_part"
 
 local own = {gpt2 = require "rille.models.gpt2", llama = require "rille.models.llama", moe = require "rille.models.moe"}
 
@@ -16,6 +17,7 @@ local function supported()
   for name in pairs(own) do
     if not kinds.has(name) then list[#list + 1] = name end
   end
+  for _, name in ipairs(text_part.kinds) do list[#list + 1] = name .. " (text)" end
   table.sort(list)
   return table.concat(list, ", ")
 end

@@ -152,6 +152,10 @@ families.modernbert = {embed = "model.embeddings.tok_embeddings", embed_norm = "
   norm = "model.final_norm", head = "decoder", masked = {dense = "head.dense", norm = "head.norm"},
   classes = {dense = "head.dense", norm = "head.norm", out = "classifier"}}
 
+families["modernbert-decoder"] = {embed = "model.embeddings.tok_embeddings", embed_norm = "model.embeddings.norm", norm1 = "attn_norm",
+  norm2 = "mlp_norm", q = "attn.q_proj", k = "attn.k_proj", v = "attn.v_proj", out = "attn.Wo", gate_up = "mlp.Wi", down = "mlp.Wo",
+  norm = "model.final_norm", head = "decoder", masked = {dense = "lm_head.dense", norm = "lm_head.norm"}}
+
 families.eurobert = {classes = {dense = "dense", out = "classifier"}}
 families.gte = {embed = "gte.embeddings.word_embeddings", token_types = "gte.embeddings.token_type_embeddings", embed_norm = "gte.embeddings.LayerNorm",
   layer = "gte.encoder.layer.%d.", norm1 = "attn_ln", norm2 = "mlp_ln", qkv = "attention.qkv_proj", qkv_rows = joined, out = "attention.o_proj",
@@ -355,6 +359,10 @@ function names.rows(family, config, given)
   if c.is_causal or c.task == "masked" then
     add{n.head .. ".weight", "lm_head.weight", head = true}
     if c.head_bias then add{n.bias or n.head .. ".bias", "lm_head.bias"} end
+    if c.is_causal and c.task_norm then
+      pair(n.masked.dense, {"task_dense"}, c.task_bias)
+      norm(n.masked.norm, "task_norm")
+    end
   end
   return c.is_causal and rows or encoder_names(rows, c, names.prefix[family])
 end

@@ -52,12 +52,17 @@ local function grouped(who, t, count, groups)
   return in_groups(t.ndim == 3 and t:reshape{1, n, t.shape[2], t.shape[3]} or t, groups)
 end
 
+-- Returns rows of x. ids: i64, replicated on the mesh of the model's input.
+function heads.rows(x, ids) return x:index_select(0, layout.on_mesh_of(ids, x)) end
+
 -- Computes attention. If there are fewer key/value heads than query heads, keys and values are broadcast to the query
 -- heads of a group. Keys and values are copied only if the query heads of one group are on two or more ranks.
 -- options: is_causal, scale, window and softcap as in rille.scaled_dot_product_attention; sinks: (heads); spans:
--- (batch, 1, queries, 2).
+-- (batch, 1, queries, 2); rows: if k and v have other rows than q: inverse, the row of q for each row of k; slots, the
+-- row of k for each row of q.
 function heads.attend(who, q, k, v, mask, options)
-  local count, sinks, spans = q.shape[2], options.sinks, options.spans
+  local count, sinks, spans, rows = q.shape[2], options.sinks, options.spans, options.rows
+  if rows then q = heads.rows(q, rows.inverse) end
   local groups = k.shape[2]
   local shards, unit = layout.shard_count(q, 1)
   local cut = groups % shards ~= 0 and unit % (count // groups) ~= 0 -- the query heads of a group are on two or more ranks
@@ -69,8 +74,9 @@ function heads.attend(who, q, k, v, mask, options)
     sinks = sinks and sinks:reshape{groups, count // groups}
     q, k, v = in_groups(q, groups), in_groups(k, groups), in_groups(v, groups)
   end
-  return rille.scaled_dot_product_attention(q, k, v, mask, sinks, spans,
+  local y = rille.scaled_dot_product_attention(q, k, v, mask, sinks, spans,
     {is_causal = options.is_causal, scale = options.scale, window = options.window, softcap = options.softcap})
+  return rows and heads.rows(y, rows.slots) or y
 end
 
 return heads
