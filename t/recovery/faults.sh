@@ -52,6 +52,32 @@ touch go
 wait $controller
 is "an interrupt does not end a worker that has joined" "$? $(cat world) $(wait $hand; echo $?)" "0 3.0 0"
 
+# ---- losses while the program does not use the workers ----
+
+cat >idle.lua <<'LUA'
+local x = rille.ones({3, 8}, {placement = rille.placement("cpu", {0, 1, 2}), sbp = "S(0)"})
+rille.snapshot()
+for _, rank in ipairs{3, 2} do os.execute("kill -9 " .. rille.workers()[rank].pid) end
+while not io.open("used") do os.execute("sleep 0.1") end
+local met, why = pcall(function() return x:sum():item() end)
+print(met, why)
+rille.recover()
+os.execute("kill -9 " .. rille.workers()[1].pid)
+print(pcall(function() while true do x:sum():item() end end))
+os.execute("sleep 1.5")
+LUA
+rm -f used
+timeout $hang "$rille" launch -n 3 -d cpu:1 --log idle.jsonl idle.lua >out 2>err </dev/null &
+idle=$!
+await eval '[ "$(grep -c "was killed by signal 9" err)" = 2 ]'
+touch used
+wait $idle
+is "losses are reported on stderr while the program uses no worker, once for each" \
+  "$? $(sed -E 's/\(.*, pid [0-9]+\)/(HOST)/' err | sort)" "0 rille: worker 1 (HOST) was killed by signal 9
+rille: worker 2 (HOST) was killed by signal 9"
+is "the log has these messages" "$(grep -c '"event":"message".*was killed by signal 9' idle.jsonl)" 2
+ok "the program meets the loss at its next use" eval '[ "$(grep -c "^false.*was killed by signal 9" out)" = 2 ]'
+
 # ---- keys of ranks ----
 
 "$rille" keys --world 3 keys && "$rille" keys --world 3 others

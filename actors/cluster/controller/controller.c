@@ -184,6 +184,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
             if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
+    c->epoch.say_ns = now_ns() + MEET_MS * 1000000ll;
     c->epoch.full = false; /* the epoch is incomplete again: cancels a NOTICE_FULL that has not been handled */
     loss_times_add(&c->epoch.lost, now_ns());
     pthread_cond_broadcast(&c->files.changed);
@@ -377,6 +378,7 @@ cluster_tick(struct cluster *c)
     struct packet p;
     coordinator_tick(c->c);
     control_say_absent(c);
+    control_say_unmet(c);
     for (int r = 0; r < c->options.world; r++) {
         if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
         str_clear(&c->packet);
@@ -454,13 +456,6 @@ attend(struct cluster *c, const bool *done)
     }
     atomic_store(&c->wait.attended, false);
     return status;
-}
-
-int
-control_say_lost(const struct cluster *c)
-{
-    const struct cluster_loss *l = &c->epoch.loss[0];
-    return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
 }
 
 int
