@@ -16,9 +16,11 @@ address=tcp://127.0.0.1:$port
 timeout $hang "$rille" coordinator --bind $address --world 2 -e 'print(#rille.workers())' >world 2>&1 &
 controller=$!
 await listens
-"$rille" worker --join $address --rank 0 -d cpu:1 2>first &
+perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join $address --rank 0 -d cpu:1 2>first &
 first=$!
-sleep 0.3
+# joined PID: succeeds if the worker has joined, since when it ignores SIGINT
+joined() { [ $((0x$(sed -n 's/^SigIgn:\s*//p' /proc/$1/status) & 2)) = 2 ]; }
+await joined $first
 go worker --join $address --rank 0 -d cpu:1
 ok "a second worker of a rank is refused" ends 1 "rank 0 is already taken by another worker"
 go worker --join $address --rank 2 -d cpu:1
