@@ -371,7 +371,10 @@ spawn_worker(const struct spawned *w, int *pid)
         fprintf(stderr, "rille: worker %d: cannot run ssh to start it on %s: %s\n", w->rank, w->over_ssh->name,
                 strerror(code));
     else if (code)
-        fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
+        fprintf(stderr, "rille: worker %d could not be started: %s%s\n", w->rank, strerror(code),
+                code == EAGAIN || code == ENOMEM
+                    ? "; increase the limits of processes and memory (ulimit -u, ulimit -v)"
+                    : "");
     return code;
 }
 

@@ -175,12 +175,14 @@ NodeName=$(hostname -s) NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 CONF
 slurm_is_up() { [ "$(SLURM_CONF=$dir/slurm/slurm.conf timeout 5 sinfo -h -o %T)" = idle ]; }
+daemon_ended() { local p; for p in $daemons; do kill -0 $p || return 0; done; return 1; }
 slurm_daemons() {
   PATH=$PATH:/usr/sbin
   command -v slurmctld slurmd srun sinfo >/dev/null || return
   slurmctld -D -f "$dir/slurm/slurm.conf" >slurm/log 2>&1 & daemons=$!
   slurmd -D -f "$dir/slurm/slurm.conf" >>slurm/log 2>&1 & daemons="$daemons $!"
-  await slurm_is_up
+  await eval 'slurm_is_up || daemon_ended'
+  slurm_is_up
 }
 if slurm_daemons; then
   slurm() { SLURM_CONF=$dir/slurm/slurm.conf go srun --overcommit -n "$@"; }
