@@ -88,6 +88,10 @@ ROWS
 sum='local x = rille.ones({1000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
 (ulimit -v 4000000; go launch -n 2 -d cpu:1 -e "$sum"; cp "$dir/out" "$dir/sum"; exit $code)
 ok "ulimit -v below the machine's memory costs no start" [ $? = 0 -a "$(cat "$dir/sum")" = 1000.0 ]
+large='print(pcall(function() return rille.ones({100, 1000000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item() end))'
+(ulimit -f 200000; go launch -n 2 -d cpu:1 -e "$sum $large"; cp "$dir/out" "$dir/sum"; exit $code) # 200,000 KiB
+ok "ulimit -f below the machine's memory costs no start" [ $? = 0 -a "$(head -1 "$dir/sum")" = 1000.0 ]
+ok "an allocation beyond ulimit -f is an error that names the limit" grep -q '^false.*out of memory.*file size limit of 204.8 MB (ulimit -f)' "$dir/sum"
 
 # ---- memory of a control group ----
 

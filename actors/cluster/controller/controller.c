@@ -473,14 +473,6 @@ control_gather(struct cluster *c)
 
 /* ---- opening and closing ---- */
 
-/* Returns the size of the segment, bytes: the host's memory, but at most half of the address space that `ulimit -v`
- * leaves, because every process of the host needs address space for other memory, too. */
-static size_t
-host_memory(void)
-{
-    return MIN(limits_now().memory, limits_address_space(2));
-}
-
 static int
 random_bytes(void *p, size_t n)
 {
@@ -585,7 +577,7 @@ open_all(struct cluster *c)
 {
     TRY(roots_read(c->options.root, &c->roots));
     TRY(open_link(c));
-    TRY(segment_new(host_memory(), &c->hosts.own));
+    TRY(segment_new(limits_shared_memory(), &c->hosts.own));
     TRY(open_coordinator(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));
