@@ -263,7 +263,6 @@ for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null 
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
 waits=$! # with --foreground, timeout passes one signal, to the controller only
 await [ -e waits ]
-sleep 0.5
 kill -INT $waits
 wait $waits
 is "an interrupt ends waiting for a worker, and the next call continues the recovery" "$? $(cat out)" "0 false	true
@@ -363,11 +362,11 @@ ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-# limits the size of ordinary files, because shared memory may be larger
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
+# limits the size of files to 16 KiB, in which the message rings of a host have no place
+limited() { (trap '' XFSZ; ulimit -f 16; "$@"); }
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
-ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
+ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large" "(ulimit -f)"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 limited "$rille" worker --join $address --rank 1 --host b -d cpu:1 2>/dev/null &
