@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,13 +298,13 @@ limits_fits(size_t promised, size_t bytes)
     return fits;
 }
 
-/* ---- limits of address space and of open files ---- */
+/* ---- limits of address space, of the size of files and of open files ---- */
 
 static size_t
-address_limit(void)
+resource_limit(int resource)
 {
     struct rlimit r;
-    return !getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY ? (size_t)r.rlim_cur : SIZE_MAX;
+    return !getrlimit(resource, &r) && r.rlim_cur != RLIM_INFINITY ? (size_t)r.rlim_cur : SIZE_MAX;
 }
 
 int
@@ -320,7 +321,7 @@ limits_open_files(size_t files)
 size_t
 limits_address_space(size_t parts)
 {
-    size_t most = address_limit(), pages = 0;
+    size_t most = resource_limit(RLIMIT_AS), pages = 0;
     if (most == SIZE_MAX) return most;
     FILE *f = fopen("/proc/self/statm", "r");
     if (f && fscanf(f, "%zu", &pages) != 1) pages = 0;
@@ -329,16 +330,29 @@ limits_address_space(size_t parts)
     return (most - MIN(most, mapped)) / parts;
 }
 
+static atomic_bool file_decides; /* true: limits_shared_memory() returned the limit of a file's size */
+
+size_t
+limits_shared_memory(void)
+{
+    size_t most = MIN(limits_now().memory, limits_address_space(2)), file = resource_limit(RLIMIT_FSIZE);
+    atomic_store(&file_decides, file < most);
+    return MIN(file, most);
+}
+
+/* ---- reasons ---- */
+
 const char *
 limits_refusal(char text[LIMIT_REASON])
 {
     struct limits l = limits_now();
-    bool by_group = refused || address_limit() == SIZE_MAX;
-    if (*l.memory_from && by_group)
+    bool by_file = atomic_load(&file_decides);
+    size_t most = resource_limit(by_file ? RLIMIT_FSIZE : RLIMIT_AS);
+    if (*l.memory_from && (refused || most == SIZE_MAX))
         snprintf(text, LIMIT_REASON, "memory limit of %.1f MB (%s) allows", (double)l.memory / 1e6, l.memory_from);
-    else if (address_limit() != SIZE_MAX)
-        snprintf(text, LIMIT_REASON, "address space limit of %.1f MB (ulimit -v) allows",
-                 (double)address_limit() / 1e6);
+    else if (most != SIZE_MAX)
+        snprintf(text, LIMIT_REASON, "%s of %.1f MB (ulimit -%c) allows",
+                 by_file ? "file size limit" : "address space limit", (double)most / 1e6, by_file ? 'f' : 'v');
     else
         snprintf(text, LIMIT_REASON, "host has free");
     return text;

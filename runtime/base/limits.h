@@ -32,11 +32,15 @@ size_t limits_room(const char *root);
  * process has allocated, but has perhaps not written yet. */
 bool limits_fits(size_t promised, size_t bytes);
 /* Writes to `text` why this thread's last allocation failed, as the end of the message "needs N bytes, more than
- * the ...". The reason is a group's limit (limits_fits() returned false), `ulimit -v`, or the host's memory. */
+ * the ...". The reason is a group's limit (limits_fits() returned false), `ulimit -v`, `ulimit -f`, or the host's
+ * memory. */
 const char *limits_refusal(char text[LIMIT_REASON]);
 /* Raises this process's limit of open files to `files`, if it is lower. E_ARG: the hard limit is lower. */
 int limits_open_files(size_t files);
 /* Returns the bytes of address space that the process may still map, divided by `parts`. SIZE_MAX: no limit. */
 size_t limits_address_space(size_t parts);
+/* Returns the largest size of the memory that this host's processes share: limits_now().memory, at most half of the
+ * address space that is left (`ulimit -v`), and at most the size of a file (`ulimit -f`). */
+size_t limits_shared_memory(void);
 
 #endif

@@ -1,9 +1,10 @@
 /* system.h - calls of the operating system that differ between systems: sleeping on a word, events, processes, memory
  * that processes share, descriptors, identities.
  *
- * system_linux.c uses Linux's calls. system_posix.c uses POSIX, and kqueue where it exists; it serves macOS and
- * FreeBSD, where it was never run, and Linux if RILLE_POSIX is defined, so that tests run it. A function that fails
- * sets errno. Any thread. The program rille compiles these files, too, because librille.so exports none of them. */
+ * system.c is the same on all systems. system_linux.c uses Linux's calls. system_posix.c uses POSIX, and kqueue where
+ * it exists; it serves macOS and FreeBSD, where it was never run, and Linux if RILLE_POSIX is defined, so that tests
+ * run it. A function that fails sets errno. Any thread. The program rille compiles these files, too, because
+ * librille.so exports none of them. */
 #ifndef RILLE_RUNTIME_SYSTEM_H
 #define RILLE_RUNTIME_SYSTEM_H
 
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -98,6 +100,16 @@ bool system_process_runs_us(int pid);
 /* Makes the system kill this process when its parent ends. macOS has no such call, so nothing happens there. */
 void system_end_with_parent(void);
 
+/* ---- threads ---- */
+
+/* Starts a thread with all signals blocked, so that only other threads handle signals. Returns 0 or an errno. */
+int system_thread_start(pthread_t *out, void *(*run)(void *arg), void *arg);
+/* Checks that this process can start `n` more threads and open `files` more descriptors, at most SYSTEM_CHECKED of
+ * each. Returns 0; EAGAIN: no thread; another errno: no descriptor. ZeroMQ ends the process if it cannot start its
+ * threads or open their descriptors, so its callers use this function first. Other processes of the same user, and
+ * other threads of this process, can still reach a limit in between. */
+enum { SYSTEM_CHECKED = 16 };
+int system_check(int n, int files);
 /* Returns the system's number of the calling thread; 0 on systems other than Linux. */
 int system_thread_id(void);
 /* Waits until the system no longer counts a thread that has been joined; does nothing for the number 0. */

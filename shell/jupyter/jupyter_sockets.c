@@ -491,20 +491,6 @@ let_go(struct stream *s)
     s->file = NULL;
 }
 
-/* Starts the socket thread with all signals blocked, because the main thread handles signals. Returns 0 or an
- * errno. */
-static int
-start_sockets_thread(void)
-{
-    sigset_t all, before;
-    main_thread = pthread_self();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, NULL, sockets_serve, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
-}
-
 /* Restores stdout and stderr, and closes the sockets. */
 static void
 close_sockets(void)
@@ -517,21 +503,36 @@ close_sockets(void)
     zmq_ctx_term(context);
 }
 
+/* Makes the context. ZeroMQ aborts the process if it cannot start the two threads of a context, or open their files. */
+static int
+make_context(char *why, size_t size)
+{
+    int code = system_check(3, 8);
+    if (!code && !(context = zmq_ctx_new())) code = errno;
+    if (code)
+        snprintf(why, size,
+                 "jupyter: the kernel cannot start its threads: %s; increase the largest number of threads "
+                 "(ulimit -u) or of open files (ulimit -n)",
+                 strerror(code));
+    return code;
+}
+
 int
 sockets_open(const char *connection_file, char *why, size_t size)
 {
     json_error_t wrong;
     json_t *connection = json_load_file(connection_file, 0, &wrong);
     if (!connection) return snprintf(why, size, "jupyter: %s: %s", connection_file, wrong.text), -1;
-    context = zmq_ctx_new();
     int code = read_wire_key(connection, why, size);
+    if (!code) code = make_context(why, size);
     if (!code) code = bind_sockets(connection, why, size);
     json_decref(connection);
     if (code) return close_sockets(), code;
     code = connect_threads();
     if (!code) code = catch_stream(&streams[0], stdout);
     if (!code) code = catch_stream(&streams[1], stderr);
-    if (!code) code = start_sockets_thread();
+    main_thread = pthread_self();
+    if (!code) code = system_thread_start(&thread, sockets_serve, NULL);
     if (!code) return 0;
     close_sockets();
     return snprintf(why, size, "jupyter: %s", zmq_strerror(code)), -1;

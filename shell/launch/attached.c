@@ -328,17 +328,11 @@ attached_thread(void *arg)
     return arg;
 }
 
-/* Starts the thread with all signals blocked. */
 static int
 start_attached_thread(void)
 {
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    int status = pthread_create(&thread, NULL, attached_thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status || pthread_detach(thread);
+    return system_thread_start(&thread, attached_thread, NULL) || pthread_detach(thread);
 }
 
 static void

@@ -318,7 +318,6 @@ munge_serve(const char *key_file, const char *address, const char **path)
     static struct key_server server;
     struct key_port port;
     struct munge_text why, none = {.n = 0}, credential;
-    sigset_t all, was;
     pthread_t thread;
     if (is_other_key(key_file, address, path)) return 0;
     if (!find_key_port(key_file, address, &port, &why) || !munge_encode(&none, &credential, &why))
@@ -326,10 +325,7 @@ munge_serve(const char *key_file, const char *address, const char **path)
     if (rille_key_new(&server.key)) return munge_fails(&why, "%s", rille_error()), munge_refused(&why);
     if ((server.fd = open_key_socket(&port, true, &why)) < 0) return munge_refused(&why);
     int code = key_in_memory(server.key, strlen(server.key), memory);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    if (!code) code = pthread_create(&thread, NULL, serve_keys, &server);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (!code) code = system_thread_start(&thread, serve_keys, &server);
     if (code) return munge_fails(&why, "%s", strerror(code)), munge_refused(&why);
     pthread_detach(thread);
     *path = memory;

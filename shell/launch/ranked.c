@@ -1,10 +1,11 @@
 /* ranked.c - reads the rank, the number of processes and rank 0's address from the variables that launchers set.
  *
  * The table has one row per launcher; the first match wins. Slurm matches only inside a job step, because a shell
- * started by salloc has most of Slurm's variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1,
- * MPICH 4.0, Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun and
- * LeaderWorkerSet.) */
+ * started by salloc has most of Slurm's variables, too. (Variables as set by torchrun 2.x, Slurm 22.05, Open MPI 4.1
+ * and 5.0, MPICH 4.0, PRRTE 3.0, Kubernetes' indexed jobs; as documented in the manuals of Flux, MVAPICH2, LSF's jsrun
+ * and LeaderWorkerSet.) */
 #include "shell/launch/ranked.h"
+#include "shell/launch/pmix.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum { TORCHRUN }; /* index of the row of torchrun, whose agent may have a store
 enum { BASE_MOST = 60 };
 
 static const struct row {
-    const char *launcher, *rank, *size;
+    const char *launcher, *rank;
+    const char *size;   /* variable with the number of processes; NULL: libpmix reports it */
     const char *also;   /* name of a second variable that must be set for the row to match; NULL: none */
     const char *local;  /* variable with the number of processes on this host; NULL: none */
     const char *hosts;  /* variable with the number of hosts; NULL: none */
@@ -73,6 +75,8 @@ static const struct row {
      "PMIX_RANK",
      {"LSB_JOBID"},
      NULL},
+    /* PRRTE and its like. This row stands after the launchers that also set PMIx's variables. */
+    {"PMIx", "PMIX_RANK", NULL, "PMIX_NAMESPACE", NULL, NULL, NULL, {"PMIX_NAMESPACE"}, NULL},
     /* In Kubernetes each pod counts as a host. */
     {"Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "MASTER_PORT", NULL, "WORLD_SIZE", NULL, {NULL}, NULL},
     {"LeaderWorkerSet",
@@ -218,7 +222,10 @@ static void
 wrong_ranks(const struct row *row, char why[FRONT_TEXT])
 {
     int rank, size;
-    if (environment_integer(row->size, &size) || size < 1)
+    if (!row->size)
+        snprintf(why, FRONT_TEXT, "%s (of %s) must be a rank of the job, found '%.60s'", row->rank, row->launcher,
+                 getenv(row->rank));
+    else if (environment_integer(row->size, &size) || size < 1)
         snprintf(why, FRONT_TEXT, "%s (of %s) must be an integer of at least 1, the number of processes, found '%.60s'",
                  row->size, row->launcher, getenv(row->size));
     else if (environment_integer(row->rank, &rank) || rank >= size)
@@ -230,16 +237,18 @@ int
 ranked_read(struct ranked *r, char why[FRONT_TEXT])
 {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    int local; /* number of processes on this host, from libpmix */
     *r = (struct ranked){0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *row = &rows[i];
-        if (!getenv(row->rank) || !getenv(row->size) || (row->also && !getenv(row->also))) continue;
-        if (environment_integer(row->rank, &r->rank) || environment_integer(row->size, &r->size) || r->size < 1 ||
-            r->rank >= r->size) {
+        if (!getenv(row->rank) || (row->size && !getenv(row->size)) || (row->also && !getenv(row->also))) continue;
+        if (!row->size && pmix_sizes(&r->size, &local, why)) return -1;
+        if (environment_integer(row->rank, &r->rank) || (row->size && environment_integer(row->size, &r->size)) ||
+            r->size < 1 || r->rank >= r->size) {
             wrong_ranks(row, why);
             return -1;
         }
-        r->spread = is_spread(row, r);
+        r->spread = row->size ? is_spread(row, r) : local != r->size;
         if (r->spread && misses(row, why)) return -1;
         /* torchrun can go on with one process after a loss, and the script then expects a worker as before */
         if (r->size == 1 && row != &rows[TORCHRUN]) return 0;

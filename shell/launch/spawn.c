@@ -129,13 +129,9 @@ wake_spawner(void)
 static int
 start_spawn_thread(void)
 {
-    sigset_t all, was;
     if (out.runs) return 0;
     if (system_pipe(out.wake, true)) return errno;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    int code = pthread_create(&out.thread, NULL, read_streams, NULL);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    int code = system_thread_start(&out.thread, read_streams, NULL);
     out.runs = !code;
     if (code) close_pair(out.wake);
     return code;
@@ -375,7 +371,10 @@ spawn_worker(const struct spawned *w, int *pid)
         fprintf(stderr, "rille: worker %d: cannot run ssh to start it on %s: %s\n", w->rank, w->over_ssh->name,
                 strerror(code));
     else if (code)
-        fprintf(stderr, "rille: worker %d could not be started: %s\n", w->rank, strerror(code));
+        fprintf(stderr, "rille: worker %d could not be started: %s%s\n", w->rank, strerror(code),
+                code == EAGAIN || code == ENOMEM
+                    ? "; increase the limits of processes and memory (ulimit -u, ulimit -v)"
+                    : "");
     return code;
 }
 
@@ -413,7 +412,6 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     static char path[KEY_PATH];
     unsigned char size[SIZE];
     char key[KEY_MOST];
-    sigset_t all, was;
     pthread_t thread;
     *key_file = NULL;
     static const char none[] = "worker: --stdin: no secret was received";
@@ -424,9 +422,6 @@ spawned_read(unsigned char secret[RILLE_SECRET], const char **key_file, const ch
     if (!good) return none;
     if (n) *key_file = path;
     if (kept) return NULL;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    int code = pthread_create(&thread, NULL, await_end, (void *)(uintptr_t)join);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    int code = system_thread_start(&thread, await_end, (void *)(uintptr_t)join);
     return code ? "worker: a thread could not be started; increase the largest number of threads (ulimit -u)" : NULL;
 }

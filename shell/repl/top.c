@@ -9,6 +9,7 @@
  * :top alone shows the memory and the current work of the devices, for example of a run in the background, and how
  * many acts per second they perform. */
 #include "shell/repl/top.h"
+#include "runtime/base/system.h"
 #include "shell/bind/base/fold.h"
 #include "shell/bind/base/clock.h"
 
@@ -170,18 +171,6 @@ send_ticks(void *arg)
     return NULL;
 }
 
-/* Starts a thread with all signals blocked. The system delivers signals to the other threads. */
-static bool
-start_thread(pthread_t *out, void *(*run)(void *), void *arg)
-{
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool started = !pthread_create(out, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return started;
-}
-
 /* Starts the timer thread, which sends SIGPROF to the calling thread. The calling thread runs the expression, and no
  * other thread frees plans. So no plan is freed while the signal's handler reads it. */
 static bool
@@ -190,7 +179,7 @@ start_timer(struct watch *w)
     struct sigaction a = {.sa_handler = sample, .sa_flags = SA_RESTART};
     w->watched = pthread_self();
     sigaction(SIGPROF, &a, &w->before);
-    return start_thread(&w->timer, send_ticks, w);
+    return !system_thread_start(&w->timer, send_ticks, w);
 }
 
 /* Makes the terminal deliver keys one by one. too: further terminal flags to clear. Returns false if there is no
@@ -208,7 +197,7 @@ static void
 start_painter(struct watch *w)
 {
     if (!start_keys(&w->terminal, 0)) return; /* clears no further flags, so that Ctrl-C remains a signal */
-    w->painting = start_thread(&w->painter, painter, &w->columns);
+    w->painting = !system_thread_start(&w->painter, painter, &w->columns);
     if (!w->painting) tcsetattr(0, TCSANOW, &w->terminal);
 }
 

@@ -16,7 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REPORTS = 64, NAME = 64 };
+/* CONNECTIONS: most connections at a time. IDLE_S: a connection without a request is closed after this time, so that
+ * clients that leave connections open cannot keep health probes out for longer, s */
+enum { REPORTS = 64, NAME = 64, CONNECTIONS = 32, IDLE_S = 2 };
 
 /* A number that the program reports: the last value, or the sum of all values if `adds`. */
 struct report {
@@ -407,9 +409,9 @@ monitor_open(struct rille_session *s, const char *option, const char *address, c
     if (rille_metrics_begin(s)) return fail_to_open(address, rille_error());
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    monitor.daemon =
-        MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, serve_page, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-                         MHD_OPTION_CONNECTION_LIMIT, 32u, MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_END);
+    monitor.daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD, 0, NULL, NULL, serve_page, NULL,
+                                      MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                                      MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!monitor.daemon) return fail_to_open(address, "the HTTP library cannot start its thread");
     snprintf(text, sizeof text, "metrics at %s", shown);

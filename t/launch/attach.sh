@@ -252,15 +252,15 @@ terminal=$!
 await test -s pid
 pid=$(cat pid) # matches only the prompt of this test, because the same user may have other prompts
 await grep -q "@rille-attach/.*/$pid/prompt" /proc/net/unix
-sleep 1
-printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1
-ok "a controller waiting at its own prompt answers, too" says 6 "seen it"
+asked() { printf '%s\n' 'y + 1' 'print("seen it")' | timeout $hang "$rille" attach "$pid" >seen 2>&1; says 6 "seen it"; }
+ok "a controller waiting at its own prompt answers, too" await asked
 kill -9 $terminal
 kill "$pid" 2>/dev/null
 wait $terminal 2>/dev/null
 
-(sleep 2; kill -9 $controller) &
-printf '%s\n' 'while true do end' 6 | timeout -k 5 $hang "$rille" attach $job >seen 2>&1
+rm seen
+{ await grep -q "in a loop" seen; kill -9 $controller; } &
+printf '%s\n' 'print "in a loop"' 'while true do end' 6 | timeout -k 5 $hang "$rille" attach $job >seen 2>&1
 code=$?
 ok "the prompt reports that its controller was killed" ends 1 "the controller has ended"
 await bash -c "! grep -q rille-attach.*$$ /proc/net/unix"

@@ -103,6 +103,7 @@ done
 watcher() { pgrep -P $pid -f "launch -n 2"; } # prints the reporting process of the job $pid
 for end in TERM finish; do
   sleep=5; [ $end = finish ] && sleep=1
+  rm -f err # the text of the previous job must not be found
   "$rille" launch -n 2 -d cpu:1 -e "io.stderr:write('ready\n') os.execute('sleep $sleep')" >out 2>err & pid=$!
   await grep -q ready err
   kill -9 $(watcher)
@@ -118,6 +119,7 @@ io.stderr:write("ready\n")
 local began = rille.clock()
 repeat x:sum():item() until rille.clock() - began > 60' >lasting.lua
 for hosts in 1 2; do
+  rm -f err
   RILLE_HOSTS=$hosts "$rille" launch -n 2 -d cpu:1 --orphan 1 lasting.lua >out 2>err & pid=$!
   await grep -q ready err
   left=$(pgrep -P $pid -f "worker --stdin")

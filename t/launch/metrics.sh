@@ -84,6 +84,12 @@ is "another page is unknown" "$(status /secret)" 404
 is "only reading is allowed" "$(status /metrics POST)" 405
 is "metrics are served while the program waits" "$(status /metrics)" 200
 ok "the page is well-formed" well_formed
+idle=()
+for ((k = 0; k < 40; k++)); do exec {fd}<>"/dev/tcp/127.0.0.1/$port" && idle+=($fd); done
+is "40 connections without a request do not keep a probe out" \
+  "$(timeout 20 bash -c "$(declare -f fetch status); port=$port; status /healthz")" 200
+for fd in "${idle[@]}"; do exec {fd}>&-; done
+is "metrics are served again" "$(status /metrics)" 200
 is "the runs are counted: one for the variable, one a step" "$(value runs_total)" 6
 is "the bytes of moves are counted: 4 ranks receive 96 bytes in each of 5 runs" "$(value 'moved_bytes_total{move="all-gather"}')" $((5 * 4 * 96))
 is "samples are added up, other numbers replaced" "$(value train_samples_total) $(value train_step) $(value train_loss)" "320 5 0.20000000000000001"

@@ -16,9 +16,11 @@ address=tcp://127.0.0.1:$port
 timeout $hang "$rille" coordinator --bind $address --world 2 -e 'print(#rille.workers())' >world 2>&1 &
 controller=$!
 await listens
-"$rille" worker --join $address --rank 0 -d cpu:1 2>first &
+perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV' "$rille" worker --join $address --rank 0 -d cpu:1 2>first &
 first=$!
-sleep 0.3
+# joined PID: succeeds if the worker has joined, since when it ignores SIGINT
+joined() { [ $((0x$(sed -n 's/^SigIgn:\s*//p' /proc/$1/status) & 2)) = 2 ]; }
+await joined $first
 go worker --join $address --rank 0 -d cpu:1
 ok "a second worker of a rank is refused" ends 1 "rank 0 is already taken by another worker"
 go worker --join $address --rank 2 -d cpu:1
@@ -51,6 +53,32 @@ kill -INT $hand
 touch go
 wait $controller
 is "an interrupt does not end a worker that has joined" "$? $(cat world) $(wait $hand; echo $?)" "0 3.0 0"
+
+# ---- losses while the program does not use the workers ----
+
+cat >idle.lua <<'LUA'
+local x = rille.ones({3, 8}, {placement = rille.placement("cpu", {0, 1, 2}), sbp = "S(0)"})
+rille.snapshot()
+for _, rank in ipairs{3, 2} do os.execute("kill -9 " .. rille.workers()[rank].pid) end
+while not io.open("used") do os.execute("sleep 0.1") end
+local met, why = pcall(function() return x:sum():item() end)
+print(met, why)
+rille.recover()
+os.execute("kill -9 " .. rille.workers()[1].pid)
+print(pcall(function() while true do x:sum():item() end end))
+os.execute("sleep 1.5")
+LUA
+rm -f used
+timeout $hang "$rille" launch -n 3 -d cpu:1 --log idle.jsonl idle.lua >out 2>err </dev/null &
+idle=$!
+await eval '[ "$(grep -c "was killed by signal 9" err)" = 2 ]'
+touch used
+wait $idle
+is "losses are reported on stderr while the program uses no worker, once for each" \
+  "$? $(sed -E 's/\(.*, pid [0-9]+\)/(HOST)/' err | sort)" "0 rille: worker 1 (HOST) was killed by signal 9
+rille: worker 2 (HOST) was killed by signal 9"
+is "the log has these messages" "$(grep -c '"event":"message".*was killed by signal 9' idle.jsonl)" 2
+ok "the program meets the loss at its next use" eval '[ "$(grep -c "^false.*was killed by signal 9" out)" = 2 ]'
 
 # ---- keys of ranks ----
 
@@ -236,7 +264,6 @@ for r in 0 1; do "$rille" worker --join $address --rank $r -d cpu:1 2>/dev/null 
 timeout --foreground -k 5 $hang "$rille" coordinator --bind $address --world 2 waits.lua "$rille worker --join $address --rank 1 -d cpu:1" >out 2>err &
 waits=$! # with --foreground, timeout passes one signal, to the controller only
 await [ -e waits ]
-sleep 0.5
 kill -INT $waits
 wait $waits
 is "an interrupt ends waiting for a worker, and the next call continues the recovery" "$? $(cat out)" "0 false	true
@@ -336,11 +363,11 @@ ok "no worker ends after a failed allocation" grep -q "^4.0	2" out
 cat >two.lua <<'LUA'
 print(rille.ones({4}, {placement = rille.placement("cpu", {0, 1}), sbp = "S(0)"}):sum():item())
 LUA
-# limits the size of ordinary files, because shared memory may be larger
-limited() { (trap '' XFSZ; ulimit -f 100; "$@"); }
+# limits the size of files to 16 KiB, in which the message rings of a host have no place
+limited() { (trap '' XFSZ; ulimit -f 16; "$@"); }
 limited timeout $hang "$rille" launch -n 2 -d cpu:1 two.lua 2>err
 code=$?
-ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large"
+ok "a controller that cannot create shared memory reports this" ends 2 "shared memory of " "bytes: File too large" "(ulimit -f)"
 port=$(free_port)
 address=tcp://127.0.0.1:$port
 limited "$rille" worker --join $address --rank 1 --host b -d cpu:1 2>/dev/null &

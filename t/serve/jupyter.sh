@@ -32,7 +32,7 @@ printf '{"ip": "127.0.0.1", "transport": "tcp", "key": ""%s}' "$ports" >"$dir/co
 # few_files: for each limit of open files that is too small, the kernel exits with code 2 and prints the reason
 few_files() {
   local most code
-  for most in $(seq 12 80); do
+  for most in $(seq 5 80); do
     (ulimit -n $most; timeout 3 "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null)
     code=$?
     [ $code = 124 ] && return
@@ -40,4 +40,22 @@ few_files() {
   done
 }
 ok "too few descriptors are a reported error, for every limit" few_files
+# few_threads: for each limit of processes that is too small, the kernel exits with code 2 and prints the reason. Each
+# limit has a user without other processes, because the kernel of the system does not limit root.
+few_threads() {
+  local most code user=$((1200000000 + $$ * 4 % 100000000))
+  for most in $(seq 1 20); do
+    OMP_NUM_THREADS=1 timeout 3 setpriv --reuid=$((user + most)) --regid=$user --clear-groups bash -c 'ulimit -u $0; exec "$@"' \
+      $most "$rille" --jupyter "$dir/connection.json" >"$dir/out" 2>&1 </dev/null
+    code=$?
+    [ $code = 124 ] && return
+    [ $code = 2 ] && grep -q 'cannot start its threads.*ulimit -u' "$dir/out" || return 1
+  done
+}
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  chmod 755 "$dir"
+  ok "too few threads are a reported error, for every limit" few_threads
+else
+  skip "too few threads are a reported error, for every limit" "only root can become a user without processes"
+fi
 finish

@@ -184,6 +184,7 @@ note_lost_member(struct cluster *c, const struct notice *n)
             if (m->still > 1) l->node = (int32_t)(uint32_t)m->progress - 1;
         }
     }
+    c->epoch.say_ns = now_ns() + MEET_MS * 1000000ll;
     c->epoch.full = false; /* the epoch is incomplete again: cancels a NOTICE_FULL that has not been handled */
     loss_times_add(&c->epoch.lost, now_ns());
     pthread_cond_broadcast(&c->files.changed);
@@ -377,6 +378,7 @@ cluster_tick(struct cluster *c)
     struct packet p;
     coordinator_tick(c->c);
     control_say_absent(c);
+    control_say_unmet(c);
     for (int r = 0; r < c->options.world; r++) {
         if (c->process[r].beat_peer < 0 || !coordinator_pulse(c->c, r, &p)) continue;
         str_clear(&c->packet);
@@ -457,13 +459,6 @@ attend(struct cluster *c, const bool *done)
 }
 
 int
-control_say_lost(const struct cluster *c)
-{
-    const struct cluster_loss *l = &c->epoch.loss[0];
-    return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
-}
-
-int
 control_gather(struct cluster *c)
 {
     c->epoch.formed = false;
@@ -477,14 +472,6 @@ control_gather(struct cluster *c)
 }
 
 /* ---- opening and closing ---- */
-
-/* Returns the size of the segment, bytes: the host's memory, but at most half of the address space that `ulimit -v`
- * leaves, because every process of the host needs address space for other memory, too. */
-static size_t
-host_memory(void)
-{
-    return MIN(limits_now().memory, limits_address_space(2));
-}
 
 static int
 random_bytes(void *p, size_t n)
@@ -590,7 +577,7 @@ open_all(struct cluster *c)
 {
     TRY(roots_read(c->options.root, &c->roots));
     TRY(open_link(c));
-    TRY(segment_new(host_memory(), &c->hosts.own));
+    TRY(segment_new(limits_shared_memory(), &c->hosts.own));
     TRY(open_coordinator(c));
     c->wait.tick_ns = now_ns() + TICK_MS * 1000000ll;
     if (c->options.start && !c->options.takes_over) TRY(control_start_absent(c));

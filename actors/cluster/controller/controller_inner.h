@@ -86,6 +86,8 @@ struct cluster {
         bool full, formed;
         struct cluster_loss loss[LOSSES];
         int nloss;
+        int nmet;       /* number of losses in `loss` that an error of the session or a message has reported */
+        int64_t say_ns; /* time at which the other losses are reported by messages, ns */
         /* true: a worker was started for this epoch and was lost before it had joined, so another start is useless */
         bool vain;
         /* times of losses, ns; if the number of losses changes, the epoch of a waiting caller has ended */
@@ -131,8 +133,6 @@ struct cluster {
     } table;
 };
 
-/* Returns E_LOST, with an error text that names the worker that was lost first. */
-int control_say_lost(const struct cluster *c);
 /* Waits until the epoch is formed: all members are ready. The caller holds the lock. */
 int control_gather(struct cluster *c);
 /* Starts a process for each absent rank, except for ranks whose process was started and has not joined yet. */

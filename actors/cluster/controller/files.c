@@ -1,5 +1,6 @@
 /* files.c - asks workers to write and read files, and waits for the outcomes. */
 #include "actors/cluster/controller/files.h"
+#include "actors/cluster/controller/watch.h"
 #include "actors/cluster/controller/load_request.h"
 
 #include "runtime/data/arena.h"

@@ -1,6 +1,7 @@
 /* memories.c - assigns devices to memories (one per host) and to slots (device threads), and gives the session
  * access to the bytes of all memories. */
 #include "actors/cluster/controller/memories.h"
+#include "actors/cluster/controller/watch.h"
 #include "actors/cluster/controller/keep.h"
 
 #include "actors/cluster/memory/bus_host.h"

@@ -58,7 +58,7 @@ begin_next_epoch(struct cluster *c, int workers)
     /* if a started worker was lost before it joined, an elastic job continues without it */
     coordinator_await(c->c, c->epoch.vain ? 0 : c->options.started);
     TRY(coordinator_recover(c->c, workers ? workers : there));
-    c->epoch.nloss = 0;
+    c->epoch.nloss = c->epoch.nmet = 0;
     c->epoch.vain = false;
     return c->options.start ? control_start_absent(c) : 0;
 }

@@ -145,6 +145,29 @@ control_say_absent(struct cluster *c)
     str_free(&text);
 }
 
+int
+control_say_lost(struct cluster *c)
+{
+    const struct cluster_loss *l = &c->epoch.loss[0];
+    c->epoch.nmet = c->epoch.nloss;
+    return fail(E_LOST, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
+}
+
+void
+control_say_unmet(struct cluster *c)
+{
+    struct str text = {0};
+    if (c->epoch.nmet == c->epoch.nloss || now_ns() < c->epoch.say_ns || atomic_load(&c->wait.attended)) return;
+    if (coordinator_phase(c->c) != CLUSTER_BROKEN) return;
+    for (; c->epoch.nmet < c->epoch.nloss; c->epoch.nmet++) {
+        const struct cluster_loss *l = &c->epoch.loss[c->epoch.nmet];
+        str_clear(&text);
+        str_addf(&text, "worker %d (%s, pid %d) %s", l->rank, l->host, l->pid, l->how);
+        if (c->options.say) c->options.say(c->options.arg, str_text(&text));
+    }
+    str_free(&text);
+}
+
 void
 control_connect(void *of, int rank)
 {

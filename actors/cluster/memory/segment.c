@@ -64,7 +64,9 @@ segment_new(size_t bytes, struct segment **out)
     char name[SYSTEM_NAME];
     bytes = (bytes + PAGE - 1) / PAGE * PAGE;
     int fd = system_memory_new(bytes, name);
-    if (fd < 0) return fail(E_MEMORY, "shared memory of %zu bytes: %s", bytes, strerror(errno));
+    if (fd < 0)
+        return fail(E_MEMORY, "shared memory of %zu bytes: %s%s", bytes, strerror(errno),
+                    errno == EFBIG ? "; increase the largest size of a file (ulimit -f)" : "");
     int status = map(fd, bytes, out);
     if (!status) {
         memcpy((*out)->name, name, sizeof name);

@@ -47,11 +47,9 @@ machine_is_same(const char *a, size_t n, const char *b)
 void
 machine_host(const char *host, char out[64])
 {
-    if (host)
-        snprintf(out, 64, "%s", host);
-    else if (gethostname(out, 64))
-        snprintf(out, 64, "unknown");
-    out[63] = '\0';
+    char own[256] = ""; /* a system may cut a long name without a NUL, so the last byte is not passed to it */
+    if (!host && gethostname(own, sizeof own - 1)) host = "unknown";
+    snprintf(out, 64, "%s", host ? host : own);
 }
 
 static bool

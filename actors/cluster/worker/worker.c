@@ -487,7 +487,7 @@ open_worker(struct worker_process *w)
                                          .abilities = cuda_abilities(),
                                          .pid = (uint32_t)getpid(),
                                          .cores = (uint32_t)limits.cores,
-                                         .memory = MIN(limits.memory, limits_address_space(2)),
+                                         .memory = limits_shared_memory(),
                                          .link_ms = (uint32_t)(w->options.link_s * 1000),
                                          .orphan_ms = (uint32_t)(w->options.orphan_s * 1000),
                                          .name = span_text(w->options.job),
