@@ -216,8 +216,8 @@ is_pending(const struct val *v)
 
 enum { MOST_UNCOMPUTED = 1000 };
 
-/* Sets *out to true if a value that is not computed yet must be computed before it is assigned: it checks data, which
- * may be invalid, or it depends on so many calls that looking at them at each assignment would take long. */
+/* Sets *out to true if an uncomputed value must be computed before it is assigned. One reason is a check of data, which
+ * can fail. The other is a long chain of calls: otherwise each later assignment would look at the whole chain. */
 static int
 is_doubtful(struct rille_session *s, struct val *v, bool *out)
 {
